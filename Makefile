@@ -1,0 +1,43 @@
+# Two commands matter on a fresh machine: `make demo` and `make test`. Both set up what they need, once.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench soak clean
+
+help:  ## say what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+setup: $(READY)  ## make the virtual environment in .venv (about two minutes, once)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": make PYTHON=python3.11 ...")'
+	@echo "Setting up .venv: about two minutes and 2 GB, once."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' 2>&1 | grep -v '^WARNING: Location' || true
+	@$(BIN)/python -c 'import ray, torch, mlflow, pyarrow, sentencepiece, sacrebleu, pytest' \
+	  || { echo "Set-up failed: run '$(BIN)/python -m pip install --editable .[dev]' to see why."; exit 1; }
+	@touch $@
+
+demo: $(READY)  ## the whole pipeline on the demo language: data, training, translations, BLEU, report
+	@$(BIN)/attn run demo
+
+check: $(READY)  ## ruff, mypy --strict, quick tests (under two minutes)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest
+
+test: check  ## everything this machine can run
+	@$(BIN)/python -m pytest -m '(ray or slow) and not gpu and not soak'
+
+bench: $(READY)  ## every figure we publish, as a ratio against its reference in the same run
+	@for f in benchmarks/bench_*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done
+
+soak: $(READY)  ## long survival tests: dozens of kills
+	@$(BIN)/python -m pytest -m soak
+
+clean:  ## remove the virtual environment and caches; the workspace is kept
+	@rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache

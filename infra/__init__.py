@@ -1,0 +1,1 @@
+"""Where things run: profiles, images, cluster definitions."""

@@ -1,0 +1,1 @@
+"""One act on the cluster per file."""

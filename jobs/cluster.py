@@ -1,0 +1,63 @@
+"""Ray: find the cluster or start one here, quietly, and say in a sentence what is missing."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+
+import ray
+
+from jobs.errors import UserError
+
+QUIET = {
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+    "RAY_TRAIN_ENABLE_V2": "1",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+def connect(address: str | None = None, *, cpus: float | None = None, object_store_gb: float = 2.0) -> None:
+    """Join the cluster at `address`, or the one in RAY_ADDRESS, or start a Ray on this machine for this process.
+
+    A Ray that is started here ends with this process, however it ends.
+    """
+    if ray.is_initialized():
+        return
+    os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
+    address = address or os.environ.get("RAY_ADDRESS")
+    try:
+        if address:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        else:
+            ray.init(
+                address="local",
+                num_cpus=int(cpus) if cpus else None,
+                object_store_memory=int(object_store_gb * 2**30),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+        wanted = f"The Ray cluster at {address}" if address else "A Ray on this machine"
+        raise UserError(
+            f"{wanted} could not be reached: {str(error).splitlines()[0]} Is it running? `attn doctor` says more."
+        ) from error
+
+
+def totals() -> Mapping[str, float]:
+    """CPUs, GPUs and memory of the whole cluster, now."""
+    return {name: float(amount) for name, amount in ray.cluster_resources().items()}
+
+
+def require_resources(what: str, *, cpus: float = 0, gpus: float = 0) -> None:
+    """Refuse before anything starts what the cluster could never give."""
+    have = totals()
+    for name, need in (("CPU", cpus), ("GPU", gpus)):
+        if need > have.get(name, 0):
+            raise UserError(
+                f"{what} needs {need:g} {name}s and the cluster has {have.get(name, 0):g}. "
+                f"Choose a smaller profile (--on) or add nodes."
+            )

@@ -1,0 +1,249 @@
+"""What each job needs to be told: one frozen dataclass per job, its defaults the paper's. Standard library only.
+
+Two kinds of field are not taken as they stand into a step's fingerprint:
+`where()`    a place, such as a directory to look in first: left out;
+`content()`  a file of the user's: its content counts, its path does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require
+
+WHERE = {"identity": "where"}
+CONTENT = {"identity": "content"}
+
+
+def where(default: Any = None) -> Any:
+    return field(default=default, metadata=WHERE)
+
+
+def content() -> Any:
+    return field(metadata=CONTENT)
+
+
+# --- corpora: jobs/fetch.py --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoCorpus:
+    """Sentences of the demo language. The splits of one seed share no sentence."""
+
+    split: Literal["train", "dev", "test"]
+    pairs: int
+    seed: int = 1
+    source_language: str = "en"
+    target_language: str = "de"
+
+    def __post_init__(self) -> None:
+        require(self.pairs >= 1, f"a corpus needs at least one pair, not {self.pairs}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesCorpus:
+    """Two text files of the user's, plain or gzip: line N of one translates line N of the other."""
+
+    source: str = content()
+    target: str = content()
+    source_language: str = "en"
+    target_language: str = "de"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """One file of a corpus on the internet and the two members of it that we want.
+
+    `urls` are tried in turn. `source_member` and `target_member` are paths inside the archive; a plain or gzip file
+    that is no archive has both sides in it (TSV, TMX) or is given twice.
+    """
+
+    name: str
+    urls: tuple[str, ...] = field(metadata=WHERE)
+    source_member: str
+    target_member: str
+    bytes: int | None = None
+    sha256: str | None = None
+    md5: str | None = None
+    lines: int | None = None  # expected in each member; another count is an error
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchivesCorpus:
+    """A corpus put together from archives, downloaded once per workspace and checked."""
+
+    archives: tuple[Archive, ...]
+    source_language: str
+    target_language: str
+    from_directory: str | None = where()  # look for the archives here before downloading them
+
+
+@dataclass(frozen=True, kw_only=True)
+class SacrebleuSet:
+    """A test set that sacreBLEU knows, such as wmt14/full; `lines` is asserted."""
+
+    name: str
+    lines: int
+    source_language: str
+    target_language: str
+
+
+CorpusConfig = DemoCorpus | FilesCorpus | ArchivesCorpus | SacrebleuSet
+
+
+# --- vocabulary: jobs/vocabulary.py ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyConfig:
+    """One subword vocabulary shared by both languages (section 5.1)."""
+
+    kind: Literal["bpe", "unigram"] = "bpe"
+    size: int = 37_000
+    sample_pairs: int = 2_000_000  # the vocabulary is learned from a seeded sample of at most so many pairs
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        require(self.size >= 300, f"vocabulary.size must be at least 300 (256 bytes and the letters), not {self.size}")
+        require(self.sample_pairs >= 1, f"vocabulary.sample_pairs must be at least 1, not {self.sample_pairs}")
+
+
+# --- shards: jobs/shard.py ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleaningConfig:
+    """Which pairs training never sees. The defaults are the paper's: nothing but empty and over-long pairs goes."""
+
+    normalise_unicode: bool = True  # NFC, and white space folded to single blanks
+    normalise_punctuation: bool = False  # quotation marks, dashes and blanks of one kind
+    max_subwords: int = 256  # on either side
+    min_words: int = 1
+    max_words: int | None = None
+    max_ratio: float | None = None  # words of the longer side over words of the shorter
+    duplicates: bool = False  # drop all but one of equal pairs
+    same_text: bool = False  # drop pairs whose sides are equal (untranslated)
+    wrong_script: bool = False  # drop pairs with a side mostly in another script or mostly not letters
+    wrong_language: bool = False  # drop pairs with a side that is plainly in another language
+
+    def __post_init__(self) -> None:
+        require(self.max_subwords >= 1, f"cleaning.max_subwords must be at least 1, not {self.max_subwords}")
+        require(self.min_words >= 1, f"cleaning.min_words must be at least 1, not {self.min_words}")
+        require(
+            self.max_words is None or self.max_words >= self.min_words,
+            f"cleaning.max_words={self.max_words} is below cleaning.min_words={self.min_words}",
+        )
+        require(self.max_ratio is None or self.max_ratio >= 1, f"cleaning.max_ratio must be >= 1, not {self.max_ratio}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardConfig:
+    """Pools and micro-batches: DESIGN of the data that training reads."""
+
+    micro_batch_tokens: int = 3_125  # target tokens: an eighth of the paper's 25,000, the share of one of its GPUs
+    pool_pairs: int = 100_000  # about so many pairs are sorted by length together, and stand in one file
+    seed: int = 1
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+
+    def __post_init__(self) -> None:
+        require(
+            self.micro_batch_tokens >= 16, f"shards.micro_batch_tokens must be >= 16, not {self.micro_batch_tokens}"
+        )
+        require(self.pool_pairs >= 1, f"shards.pool_pairs must be at least 1, not {self.pool_pairs}")
+
+
+# --- train, average, translate, score, report --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """A model and how it is trained: the whole identity of a training run beside its data."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AverageConfig:
+    """Section 6.1: the last 5 checkpoints for base, 20 for big; 1 is no averaging (Table 3)."""
+
+    last: int = 5
+
+    def __post_init__(self) -> None:
+        require(self.last >= 1, f"average.last must be at least 1, not {self.last}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateConfig:
+    search: SearchConfig = field(default_factory=SearchConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreConfig:
+    """What to measure. `lines` is the known size of the test set; a different count is refused."""
+
+    lines: int | None = None
+    bootstrap: int = 1_000  # resamples for the confidence interval
+    seed: int = 12_345
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportConfig:
+    """`title` and the names of the rows, in the order in which the row's inputs are given."""
+
+    title: str
+    recipe: str
+    rows: tuple[str, ...] = ("model",)
+    table: int | None = None  # the table of the paper to stand beside
+    samples: int = 20  # translations shown
+
+
+# --- where: never part of a fingerprint --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainResources:
+    workers: int = 2
+    min_workers: int | None = None  # with fewer than `workers` nodes left, go on with as few as this
+    cpus_per_worker: float = 1
+    gpus_per_worker: float = 0
+    precision: Literal["fp32", "bf16"] = "fp32"
+    compile: bool = False
+    max_failures: int = 3  # lost workers or nodes survived before the step is called failed
+    packed_batches: int = 1  # micro-batches run in one forward pass on a large device
+
+    def __post_init__(self) -> None:
+        require(self.workers >= 1, f"train.workers must be at least 1, not {self.workers}")
+        require(self.cpus_per_worker > 0, f"train.cpus_per_worker must be above 0, not {self.cpus_per_worker}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataResources:
+    tasks: int = 2  # pieces of work at once
+    cpus_per_task: float = 1
+    memory_gb: float = 2.0  # object store that data may fill
+    downloads: int = 4  # at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateResources:
+    actors: int = 2
+    cpus_per_actor: float = 1
+    gpus_per_actor: float = 0
+    batch_tokens: int = 2_000  # source tokens decoded together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """A profile: where a recipe runs and how much of it at once. The same recipe gives the same results on any of them."""
+
+    name: str = "laptop"
+    description: str = ""
+    cpus: float | None = None  # what the profile expects of the cluster, for checks and estimates
+    gpus: float | None = None
+    device_tflops: float | None = None  # sustained, per GPU (or per CPU core), for estimates
+    watts: float | None = None  # per GPU (or per CPU core), for estimates
+    train: TrainResources = field(default_factory=TrainResources)
+    data: DataResources = field(default_factory=DataResources)
+    translate: TranslateResources = field(default_factory=TranslateResources)

@@ -1,0 +1,113 @@
+"""Results on an object store (S3, GCS, Azure) through pyarrow.fs, and the same view of a local directory for Parquet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyarrow import fs
+
+from jobs.artifacts import Artifact
+from jobs.errors import UserError
+
+T = TypeVar("T")
+TRIES = 4
+
+
+def filesystem(artifact: Artifact, name: str = "") -> tuple[fs.FileSystem, str]:
+    """The pyarrow file system and path of a file, for libraries that read and write Parquet themselves."""
+    return resolve(artifact.at(name))
+
+
+def resolve(uri: str) -> tuple[fs.FileSystem, str]:
+    if "://" not in uri:
+        return fs.LocalFileSystem(), uri
+    address, mark, query = uri.partition("?")
+    scheme, _, rest = address.partition("://")
+    bucket, _, key = rest.partition("/")
+    return _bucket(f"{scheme}://{bucket}{mark}{query}"), f"{bucket}/{key}".rstrip("/")
+
+
+@lru_cache
+def _bucket(uri: str) -> fs.FileSystem:
+    try:
+        return fs.FileSystem.from_uri(uri)[0]
+    except (OSError, ValueError) as error:
+        raise UserError(f"The storage address {uri} cannot be used: {error}") from error
+
+
+def patiently(act: Callable[[], T]) -> T:
+    """Do it, and again after a pause if the store stumbles; a file that is not there is no stumble."""
+    for attempt in range(1, TRIES + 1):
+        try:
+            return act()
+        except FileNotFoundError:
+            raise
+        except OSError:
+            if attempt == TRIES:
+                raise
+            time.sleep(0.5 * 2**attempt)
+    raise AssertionError("unreachable")
+
+
+class ObjectStore:
+    """One PUT makes an object appear whole, so every write is atomic already."""
+
+    def __init__(self, scheme: str) -> None:
+        self.scheme = scheme
+
+    def read_bytes(self, path: str) -> bytes:
+        store, key = resolve(path)
+
+        def read() -> bytes:
+            with store.open_input_stream(key) as stream:
+                return bytes(stream.read())
+
+        return patiently(read)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        store, key = resolve(path)
+
+        def write() -> None:
+            with store.open_output_stream(key) as stream:
+                stream.write(data)
+
+        patiently(write)
+
+    def exists(self, path: str) -> bool:
+        store, key = resolve(path)
+        info: Any = patiently(lambda: store.get_file_info(key))
+        return bool(info.type != fs.FileType.NotFound)
+
+    def names(self, path: str) -> list[str]:
+        store, key = resolve(path)
+        selector = fs.FileSelector(key, recursive=True, allow_not_found=True)
+        found: Any = patiently(lambda: store.get_file_info(selector))
+        return sorted(entry.path[len(key) + 1 :] for entry in found if entry.type == fs.FileType.File)
+
+    def delete(self, path: str) -> None:
+        store, key = resolve(path)
+
+        def remove() -> None:
+            kind = store.get_file_info(key).type
+            if kind == fs.FileType.Directory:
+                store.delete_dir(key)
+            elif kind == fs.FileType.File:
+                store.delete_file(key)
+
+        patiently(remove)
+
+    def fetch(self, path: str, to: Path) -> None:
+        store, key = resolve(path)
+        patiently(
+            lambda: fs.copy_files(key, str(to), source_filesystem=store, destination_filesystem=fs.LocalFileSystem())
+        )
+
+    def publish(self, file: Path, path: str) -> None:
+        store, key = resolve(path)
+        patiently(
+            lambda: fs.copy_files(str(file), key, source_filesystem=fs.LocalFileSystem(), destination_filesystem=store)
+        )

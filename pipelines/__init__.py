@@ -1,0 +1,1 @@
+"""What is made from what: steps, recipes, plans and results, as plain data."""

@@ -1,0 +1,1 @@
+"""Attention Is All You Need, section by section, in plain PyTorch."""

@@ -1,0 +1,115 @@
+"""The paper's numbers as data: the model (section 3), its training (section 5), the search for a translation (section 6.1).
+
+Every default is the paper's base model. Every departure from the paper is a field here whose default is the paper.
+Standard library only, so that planning an experiment loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PAD, UNKNOWN, START, END = 0, 1, 2, 3  # subword ids that mean the same in every vocabulary
+
+
+def require(condition: bool, sentence: str) -> None:
+    """Refuse a value with a sentence that says what it should have been."""
+    if not condition:
+        raise ValueError(sentence)
+
+
+def require_probability(name: str, value: float) -> None:
+    require(0.0 <= value < 1.0, f"{name} must be at least 0 and below 1, not {value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The base column of Table 3. Every default is the paper's; every ablation is a replace()."""
+
+    layers: int = 6  # N, in the encoder and again in the decoder  (3.1)
+    d_model: int = 512  # width of every sub-layer output          (3.1)
+    d_ff: int = 2048  # inner width of the feed-forward network    (3.3)
+    num_heads: int = 8  # h parallel attention layers              (3.2.2)
+    d_k: int | None = None  # width of a query; None: d_model / h  (3.2.2, Table 3 B)
+    d_v: int | None = None  # width of a value; None: d_model / h  (3.2.2)
+    dropout: float = 0.1  # on sub-layer outputs and embedding sums  (5.4)
+    attention_dropout: float = 0.0  # on attention weights: not in the paper's translation models
+    relu_dropout: float = 0.0  # inside the feed-forward network: not in the paper
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # (3.5, Table 3 E)
+    max_positions: int = 1024  # rows of a learned position table; sinusoids need no limit
+    norm: Literal["post", "pre"] = "post"  # LayerNorm(x + Sublayer(x))  (3.1)
+    tied_embeddings: bool = True  # one matrix for both embeddings and the softmax  (3.4)
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "d_model", "d_ff", "num_heads", "max_positions"):
+            require(getattr(self, name) >= 1, f"model.{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("dropout", "attention_dropout", "relu_dropout"):
+            require_probability(f"model.{name}", getattr(self, name))
+        require(self.d_model % 2 == 0, f"model.d_model must be even (sine and cosine pairs), not {self.d_model}")
+        require(
+            (self.d_k is not None and self.d_v is not None) or self.d_model % self.num_heads == 0,
+            f"model.d_model={self.d_model} is not a multiple of model.num_heads={self.num_heads}: set d_k and d_v",
+        )
+        require(self.d_k is None or self.d_k >= 1, f"model.d_k must be at least 1, not {self.d_k}")
+        require(self.d_v is None or self.d_v >= 1, f"model.d_v must be at least 1, not {self.d_v}")
+
+    @property
+    def key_width(self) -> int:
+        return self.d_k if self.d_k is not None else self.d_model // self.num_heads
+
+    @property
+    def value_width(self) -> int:
+        return self.d_v if self.d_v is not None else self.d_model // self.num_heads
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Section 5. One update is a mean over `tokens_per_update` target tokens, on any number of workers."""
+
+    steps: int = 100_000  # updates; big: 300,000  (5.2)
+    tokens_per_update: int = 25_000  # real target tokens, about  (5.1)
+    warmup: int = 4_000  # updates of rising learning rate  (5.3)
+    learning_rate: float = 1.0  # factor on the paper's schedule  (5.3)
+    beta1: float = 0.9
+    beta2: float = 0.98
+    epsilon: float = 1e-9
+    label_smoothing: float = 0.1  # (5.4)
+    clip_norm: float | None = None  # the paper does not clip
+    seed: int = 1
+    checkpoint_every: int = 1_500  # ten minutes at 0.4 s per update  (6.1)
+    keep_checkpoints: int = 5  # as many as are averaged; big: 20  (6.1)
+    dev_every: int = 1_500  # updates between two looks at the development set
+    log_every: int = 50  # updates between two points of the curve
+    non_finite: Literal["stop", "skip"] = "stop"  # what to do with an update whose loss is not a number
+
+    def __post_init__(self) -> None:
+        for name in (
+            "steps", "tokens_per_update", "warmup", "checkpoint_every", "keep_checkpoints", "dev_every", "log_every",
+        ):  # fmt: skip
+            require(getattr(self, name) >= 1, f"training.{name} must be at least 1, not {getattr(self, name)}")
+        require(self.learning_rate > 0, f"training.learning_rate must be above 0, not {self.learning_rate}")
+        require(self.epsilon > 0, f"training.epsilon must be above 0, not {self.epsilon}")
+        for name in ("beta1", "beta2", "label_smoothing"):
+            require_probability(f"training.{name}", getattr(self, name))
+        require(
+            self.clip_norm is None or self.clip_norm > 0, f"training.clip_norm must be above 0, not {self.clip_norm}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchConfig:
+    """Beam search as in section 6.1: beam 4, alpha 0.6, at most the source's length + 50, stop early where that is safe."""
+
+    beam: int = 4
+    alpha: float = 0.6  # length penalty ((5 + length) / 6) ** alpha
+    extra_length: int = 50  # a translation has at most source + this many subwords
+    n_best: int = 1
+
+    def __post_init__(self) -> None:
+        require(self.beam >= 1, f"translation.beam must be at least 1, not {self.beam}")
+        require(self.alpha >= 0, f"translation.alpha must be at least 0, not {self.alpha}")
+        require(self.extra_length >= 1, f"translation.extra_length must be at least 1, not {self.extra_length}")
+        require(
+            1 <= self.n_best <= self.beam,
+            f"translation.n_best must be from 1 to the beam ({self.beam}), not {self.n_best}",
+        )
