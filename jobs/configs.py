@@ -236,7 +236,7 @@ class TranslateResources:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """A profile: where a recipe runs and how much of it at once. The same recipe gives the same results on any of them."""
+    """A profile: where a recipe runs and how much of it at once. A recipe gives the same results on any of them."""
 
     name: str = "laptop"
     description: str = ""

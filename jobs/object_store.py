@@ -1,4 +1,4 @@
-"""Results on an object store (S3, GCS, Azure) through pyarrow.fs, and the same view of a local directory for Parquet."""
+"""Results on an object store (S3, GCS, Azure) through pyarrow.fs; a local directory in the same view, for Parquet."""
 
 from __future__ import annotations
 

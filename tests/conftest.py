@@ -1,4 +1,4 @@
-"""Shared by all tests: one real local Ray for the whole session, and where to find real text if this machine has any."""
+"""Shared by all tests: one real local Ray for the whole session, and real text where this machine has any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's numbers as data: the model (section 3), its training (section 5), the search for a translation (section 6.1).
+"""The paper's numbers as data: the model (section 3), its training (section 5), the search (section 6.1).
 
 Every default is the paper's base model. Every departure from the paper is a field here whose default is the paper.
 Standard library only, so that planning an experiment loads nothing heavy.
@@ -98,7 +98,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:
-    """Beam search as in section 6.1: beam 4, alpha 0.6, at most the source's length + 50, stop early where that is safe."""
+    """Section 6.1: beam 4, alpha 0.6, at most the source's length + 50, stopping early where that is safe."""
 
     beam: int = 4
     alpha: float = 0.6  # length penalty ((5 + length) / 6) ** alpha
