@@ -1,0 +1,84 @@
+"""Encoder and decoder layers (section 3.1): attention and feed-forward networks, each inside a residual connection."""
+
+# B batch, S source length, T target length, D d_model
+# A mask says where a query MAY look: True is keep.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer.attention import KeysValues, SelfAttention, SourceAttention
+from transformer.config import ModelConfig
+
+
+class FeedForward(nn.Module):
+    """Eq. (2): max(0, x W1 + b1) W2 + b2, the same at every position."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.inner = nn.Linear(config.d_model, config.d_ff)
+        self.outer = nn.Linear(config.d_ff, config.d_model)
+        self.dropout = config.relu_dropout
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        inner = F.relu(self.inner(x_BTD))
+        if self.dropout:
+            inner = F.dropout(inner, self.dropout, self.training)
+        out: Tensor = self.outer(inner)
+        return out
+
+
+class Residual(nn.Module):
+    """LayerNorm(x + Dropout(Sublayer(x))) as in the paper, or with `norm="pre"` x + Dropout(Sublayer(LayerNorm(x)))."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.pre = config.norm == "pre"
+
+    def forward(self, x_BTD: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        inside: Tensor = self.norm(x_BTD) if self.pre else x_BTD
+        x_BTD = x_BTD + self.dropout(sublayer(inside))
+        return x_BTD if self.pre else self.norm(x_BTD)
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(config)
+        self.feed_forward = FeedForward(config)
+        self.around_attention = Residual(config)
+        self.around_feed_forward = Residual(config)
+
+    def forward(self, x_BSD: Tensor, keep: Tensor | None) -> Tensor:
+        x_BSD = self.around_attention(x_BSD, lambda x: self.self_attention(x, keep))
+        out: Tensor = self.around_feed_forward(x_BSD, self.feed_forward)
+        return out
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(config)
+        self.source_attention = SourceAttention(config)
+        self.feed_forward = FeedForward(config)
+        self.around_self = Residual(config)
+        self.around_source = Residual(config)
+        self.around_feed_forward = Residual(config)
+
+    def forward(self, x_BTD: Tensor, source: KeysValues, keep: Tensor | None) -> Tensor:
+        """`source` is `self.source_attention.project(memory)`; `keep` is the source's mask."""
+        return self.around(x_BTD, lambda x: self.self_attention(x, causal=True), source, keep)
+
+    def around(
+        self, x_BTD: Tensor, look_back: Callable[[Tensor], Tensor], source: KeysValues, keep: Tensor | None
+    ) -> Tensor:
+        """The layer with its self-attention given: the whole prefix at once, or one step against a cache."""
+        x_BTD = self.around_self(x_BTD, look_back)
+        x_BTD = self.around_source(x_BTD, lambda x: self.source_attention(x, source, keep))
+        out: Tensor = self.around_feed_forward(x_BTD, self.feed_forward)
+        return out

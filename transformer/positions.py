@@ -1,0 +1,55 @@
+"""Where a token stands (section 3.5): sinusoids, or a learned table (Table 3, row E)."""
+
+# B batch, T length, D d_model
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from transformer.config import ModelConfig
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same: (length, d_model)."""
+    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
+    angles = position / 10_000.0 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    return torch.stack((angles.sin(), angles.cos()), dim=2).flatten(1).float()
+
+
+class SinusoidalPositions(nn.Module):
+    """The fixed table, made longer when a sequence asks for it. Not a parameter, not in a checkpoint."""
+
+    table: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.register_buffer("table", sinusoids(config.max_positions, config.d_model), persistent=False)
+
+    def forward(self, x_BTD: Tensor, start: int = 0) -> Tensor:
+        """Add the encodings of the positions start, start + 1, ... to the embeddings."""
+        end = start + x_BTD.size(1)
+        if end > self.table.size(0):
+            self.table = sinusoids(2 * end, self.table.size(1)).to(self.table)
+        return x_BTD + self.table[start:end]
+
+
+class LearnedPositions(nn.Module):
+    """One learned vector per position, as many as the config says."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(config.max_positions, config.d_model))
+
+    def forward(self, x_BTD: Tensor, start: int = 0) -> Tensor:
+        end = start + x_BTD.size(1)
+        if end > self.table.size(0):
+            raise ValueError(
+                f"A sequence of {end} subwords is longer than the {self.table.size(0)} learned positions: "
+                f"raise model.max_positions, or lower cleaning.max_subwords."
+            )
+        return x_BTD + self.table[start:end]
+
+
+def positions(config: ModelConfig) -> nn.Module:
+    return SinusoidalPositions(config) if config.positions == "sinusoidal" else LearnedPositions(config)
