@@ -1,0 +1,137 @@
+"""How good translations are, each figure with the protocol it was measured by (sections 6.1, 6.2).
+
+BLEU of sacreBLEU with the 13a and intl tokenisers, chrF, and the paper's own protocol: transformer/moses.py, then BLEU
+as multi-bleu counts it. A figure of one protocol says nothing beside a figure of another, so a value is never without
+its signature.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import sacrebleu
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest, Result
+
+from transformer import moses
+
+SEED_VARIABLE: Final = "SACREBLEU_SEED"  # the one way to tell sacreBLEU which resamples to draw
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A figure and how it was measured; `low` and `high` bound 95 % of the bootstrap resamples, if drawn."""
+
+    value: float
+    signature: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Two systems on the same references. `p_value`: how often chance alone would set them this far apart."""
+
+    baseline: float
+    system: float
+    p_value: float
+    signature: str
+
+
+@contextlib.contextmanager
+def resampling_seed(seed: int) -> Iterator[None]:
+    """sacreBLEU takes the seed of its bootstrap from the environment of the process."""
+    before = os.environ.get(SEED_VARIABLE)
+    os.environ[SEED_VARIABLE] = str(seed)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SEED_VARIABLE]
+        else:
+            os.environ[SEED_VARIABLE] = before
+
+
+def _bleu(tokenizer: str) -> BLEU:
+    return BLEU(tokenize=tokenizer)
+
+
+def _multi_bleu() -> BLEU:
+    """BLEU as multi-bleu counts it: on words as they stand, without smoothing."""
+    return BLEU(tokenize="none", smooth_method="none", force=True)
+
+
+def _measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str], bootstrap: int = 1) -> Score:
+    if not hypotheses or len(hypotheses) != len(references):
+        raise ValueError(f"{len(hypotheses)} translations cannot be scored against {len(references)} references")
+    scored = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=bootstrap)
+    signature = metric.get_signature().format()
+    if bootstrap <= 1:
+        return Score(value=float(scored.score), signature=signature)
+    interval = json.loads(scored.format(width=6, is_json=True, signature=signature))
+    middle, half = interval["confidence_mean"], interval["confidence_var"]
+    return Score(value=float(scored.score), signature=signature, low=middle - half, high=middle + half)
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str], *, bootstrap: int = 1, seed: int = 12_345) -> Score:
+    """sacreBLEU's default, tokeniser 13a: the figure that other papers' figures can stand beside."""
+    with resampling_seed(seed):
+        return _measure(_bleu("13a"), hypotheses, references, bootstrap)
+
+
+def bleu_intl(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    return _measure(_bleu("intl"), hypotheses, references)
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    return _measure(CHRF(), hypotheses, references)
+
+
+def bleu_paper(hypotheses: Sequence[str], references: Sequence[str], *, language: str) -> Score:
+    """The protocol of the paper's 27.3 and 28.4; `language` is that of the translations."""
+    ours = [moses.paper_tokens(line, language) for line in hypotheses]
+    theirs = [moses.paper_tokens(line, language) for line in references]
+    counted = _measure(_multi_bleu(), ours, theirs)
+    protocol = moses.SIGNATURE.format(language=language)
+    return Score(value=counted.value, signature=f"paper|{protocol}|multi-bleu|sacrebleu:{sacrebleu.__version__}")
+
+
+def all_scores(
+    hypotheses: Sequence[str], references: Sequence[str], *, language: str, bootstrap: int = 1, seed: int = 12_345
+) -> Mapping[str, Score]:
+    """Every figure we report of one set of translations, by name."""
+    return {
+        "bleu": bleu(hypotheses, references, bootstrap=bootstrap, seed=seed),
+        "bleu_intl": bleu_intl(hypotheses, references),
+        "bleu_paper": bleu_paper(hypotheses, references, language=language),
+        "chrf": chrf(hypotheses, references),
+    }
+
+
+def compare(
+    baseline: Sequence[str],
+    system: Sequence[str],
+    references: Sequence[str],
+    *,
+    samples: int = 1_000,
+    seed: int = 12_345,
+) -> Difference:
+    """Is `system` really better or worse than `baseline`? Paired bootstrap resampling of 13a BLEU, by sacreBLEU."""
+    named: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
+    with resampling_seed(seed):
+        test = PairedTest(named, {"BLEU": _bleu("13a")}, [list(references)], test_type="bs", n_samples=samples)
+        signatures, results = test()
+    first, second = (cast(Result, result) for result in results["BLEU"])
+    return Difference(
+        baseline=float(first.score),
+        system=float(second.score),
+        p_value=cast(float, second.p_value),
+        signature=str(signatures["BLEU"].format()),
+    )
