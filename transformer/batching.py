@@ -1,0 +1,103 @@
+"""Sentences as padded tensors (section 5.1). What a shard holds are bare subword ids; START and END are added here.
+
+The encoder reads `ids END`. The decoder reads `START ids` and is to say `ids END`: the gold, one place on (3.1).
+"""
+
+# B batch, S source length, T target length, N real target tokens of the batch
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transformer.config import END, PAD, START
+
+Ids = NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of ids of different lengths: row i is values[offsets[i]:offsets[i + 1]]."""
+
+    values: Ids
+    offsets: Ids
+
+    @staticmethod
+    def of(rows: Sequence[Sequence[int]]) -> Ragged:
+        lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+        values = np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
+        return Ragged(values, np.concatenate(([0], lengths.cumsum())))
+
+    @property
+    def lengths(self) -> Ids:
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some sentence pairs, padded. `real_N`: places of real tokens in the flattened (B, T); `gold_N`: their ids."""
+
+    source_BS: Tensor
+    target_in_BT: Tensor
+    real_N: Tensor
+    gold_N: Tensor
+    source_tokens: int  # real ones, END counted
+
+    @property
+    def target_tokens(self) -> int:
+        return self.gold_N.numel()
+
+    def to(self, device: torch.device) -> Batch:
+        if device.type == "cpu":
+            return self
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> Batch:
+        """In memory from which a GPU copies while it computes."""
+        return self._each(lambda tensor: tensor.pin_memory())
+
+    def _each(self, act: Callable[[Tensor], Tensor]) -> Batch:
+        tensors = act(self.source_BS), act(self.target_in_BT), act(self.real_N), act(self.gold_N)
+        return Batch(*tensors, source_tokens=self.source_tokens)
+
+
+def padded(rows: Ragged, *, first: int | None = None, last: int | None = None) -> NDArray[np.int64]:
+    """A rectangle of ids, PAD at the right, with `first` before every row and `last` after it if given."""
+    lead, lengths = int(first is not None), rows.lengths
+    width = lead + int(lengths.max(initial=0)) + int(last is not None)
+    out = np.full((len(lengths), width), PAD, dtype=np.int64)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    out[row, lead + np.arange(len(rows.values)) - np.repeat(rows.offsets[:-1], lengths)] = rows.values
+    if first is not None:
+        out[:, 0] = first
+    if last is not None:
+        out[np.arange(len(lengths)), lead + lengths] = last
+    return out
+
+
+def batch(source: Ragged, target: Ragged) -> Batch:
+    gold = padded(target, last=END)
+    real = np.flatnonzero(gold != PAD)
+    return Batch(
+        source_BS=torch.from_numpy(padded(source, last=END)),
+        target_in_BT=torch.from_numpy(padded(target, first=START)),
+        real_N=torch.from_numpy(real),
+        gold_N=torch.from_numpy(gold.reshape(-1)[real]),
+        source_tokens=len(source.values) + len(source.lengths),
+    )
+
+
+def collate(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
+    """A batch from lists of bare subword ids."""
+    return batch(Ragged.of(sources), Ragged.of(targets))
+
+
+def collate_source(sources: Sequence[Sequence[int]]) -> Tensor:
+    """Only the encoder's side, (B, S), for translating."""
+    return torch.from_numpy(padded(Ragged.of(sources), last=END))

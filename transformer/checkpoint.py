@@ -1,0 +1,100 @@
+"""A model and its optimiser on disk: safetensors and JSON, never pickle. Averaging of checkpoints (section 6.1).
+
+A checkpoint is a directory: model.safetensors, optimizer.safetensors (Adam's moments by parameter name), curve.jsonl
+(every point of the curve so far) and state.json (where training stands), written last: where it is, all is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+MODEL, OPTIMIZER, STATE, CURVE = "model.safetensors", "optimizer.safetensors", "state.json", "curve.jsonl"
+FILES = (MODEL, OPTIMIZER, CURVE, STATE)  # in the order of writing
+MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A copy of everything a checkpoint holds, so that training may go on while it is written."""
+
+    model: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+    state: dict[str, Any]
+    curve: list[dict[str, float]]
+
+
+def snapshot(
+    model: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Any], curve: Sequence[dict[str, float]]
+) -> Snapshot:
+    named = dict(model.named_parameters())
+    moments = {
+        f"{moment}.{name}": optimizer.state[parameter][moment].to("cpu", copy=True)
+        for name, parameter in named.items()
+        for moment in (*MOMENTS, "step")
+        if parameter in optimizer.state
+    }
+    weights = {name: parameter.detach().to("cpu", copy=True) for name, parameter in named.items()}
+    return Snapshot(weights, moments, dict(state), list(curve))
+
+
+def write(directory: Path, taken: Snapshot) -> None:
+    """Write a checkpoint; state.json, which makes it one, comes last and is on disk whole or not at all."""
+    directory.mkdir(parents=True, exist_ok=True)
+    save_file(taken.model, directory / MODEL)
+    save_file(taken.optimizer, directory / OPTIMIZER)
+    (directory / CURVE).write_text("".join(json.dumps(point) + "\n" for point in taken.curve), encoding="utf-8")
+    for name in (MODEL, OPTIMIZER, CURVE):
+        with open(directory / name, "rb") as written:
+            os.fsync(written.fileno())
+    draft = directory / (STATE + ".partial")
+    with open(draft, "w", encoding="utf-8") as file:
+        json.dump(taken.state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, directory / STATE)
+
+
+def read_state(directory: Path) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads((directory / STATE).read_text(encoding="utf-8"))
+    return state
+
+
+def read_curve(directory: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (directory / CURVE).read_text(encoding="utf-8").splitlines()]
+
+
+def restore(directory: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put weights and moments back, to the bit."""
+    load_weights(directory / MODEL, model)
+    moments = load_file(directory / OPTIMIZER)
+    for name, parameter in model.named_parameters():
+        if f"step.{name}" in moments:
+            held = {moment: moments[f"{moment}.{name}"].to(parameter.device) for moment in MOMENTS}
+            optimizer.state[parameter] = {"step": moments[f"step.{name}"].to(parameter.device), **held}
+
+
+def load_weights(file: Path, model: nn.Module) -> None:
+    weights = load_file(file)
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    if missing or unexpected:
+        raise ValueError(
+            f"{file} is of another model: it lacks {missing or 'nothing'}, it has {unexpected or 'nothing'}"
+        )
+
+
+def average(files: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of several checkpoints' weights, summed in double precision, one file in memory at a time."""
+    total: dict[str, Tensor] = {}
+    for file in files:
+        for name, weight in load_file(file).items():
+            total[name] = total[name].add_(weight) if name in total else weight.double()
+    return {name: (weight / len(files)).float() for name, weight in total.items()}
