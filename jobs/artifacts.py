@@ -7,6 +7,7 @@ whole file or none. Standard library only; an object store's library is loaded w
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
 import json
 import os
@@ -22,6 +23,12 @@ RECORD = "record.json"
 WORK = "work"  # what an unfinished job may find again when it is run again; everything else is cleared away
 
 
+class Lock(Protocol):
+    """Held until released, or until its holder dies."""
+
+    def release(self) -> None: ...
+
+
 class Store(Protocol):
     """What a kind of storage can do. `path` is in the storage's own terms."""
 
@@ -32,6 +39,17 @@ class Store(Protocol):
     def delete(self, path: str) -> None: ...
     def fetch(self, path: str, to: Path) -> None: ...
     def publish(self, file: Path, path: str) -> None: ...
+    def try_lock(self, path: str) -> Lock | None: ...
+
+
+class FileLock:
+    """The operating system's own lock on a file: a killed process cannot keep it."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def release(self) -> None:
+        os.close(self.handle)
 
 
 class LocalStore:
@@ -64,6 +82,17 @@ class LocalStore:
     def publish(self, file: Path, path: str) -> None:
         with self._replacing(path) as partial:
             shutil.copyfile(file, partial)
+
+    def try_lock(self, path: str) -> Lock | None:
+        """None: another process, or another thread of this one, holds it."""
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        return FileLock(handle)
 
     @contextlib.contextmanager
     def _replacing(self, path: str) -> Iterator[Path]:

@@ -61,3 +61,9 @@ def require_resources(what: str, *, cpus: float = 0, gpus: float = 0) -> None:
                 f"{what} needs {need:g} {name}s and the cluster has {have.get(name, 0):g}. "
                 f"Choose a smaller profile (--on) or add nodes."
             )
+
+
+def leave() -> None:
+    """Let go of the cluster; a Ray that was started here ends."""
+    if ray.is_initialized():
+        ray.shutdown()

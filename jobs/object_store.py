@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
+import uuid
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -10,11 +13,13 @@ from typing import Any, TypeVar
 
 from pyarrow import fs
 
-from jobs.artifacts import Artifact
+from jobs.artifacts import Artifact, Lock
 from jobs.errors import UserError
 
 T = TypeVar("T")
 TRIES = 4
+HEARTBEAT_S = 10.0
+STALE_S = 60.0
 
 
 def filesystem(artifact: Artifact, name: str = "") -> tuple[fs.FileSystem, str]:
@@ -111,3 +116,48 @@ class ObjectStore:
         patiently(
             lambda: fs.copy_files(str(file), key, source_filesystem=fs.LocalFileSystem(), destination_filesystem=store)
         )
+
+    def try_lock(self, path: str) -> Lock | None:
+        """Put up a flag of our own; hold the lock if nobody else's flag stands there, else take ours down.
+
+        The store lists what was written before the listing, so of two who come at once at most one sees itself alone.
+        A flag that was not renewed for a minute belongs to somebody who died.
+        """
+        store, key = resolve(path)
+        flag = f"{key}/{uuid.uuid4().hex}"
+        beat = Heartbeat(store, flag)
+        entries: Any = patiently(lambda: store.get_file_info(fs.FileSelector(key, allow_not_found=True)))
+        now = next((entry.mtime_ns for entry in entries if entry.path == flag), time.time_ns())
+        others = [entry for entry in entries if entry.path != flag and now - entry.mtime_ns < STALE_S * 1e9]
+        if others:
+            beat.release()
+            return None
+        return beat
+
+
+class Heartbeat:
+    """A flag on the store, renewed while we live."""
+
+    def __init__(self, store: fs.FileSystem, flag: str) -> None:
+        self.store, self.flag = store, flag
+        self.ended = threading.Event()
+        self._beat()
+        self.thread = threading.Thread(target=self._keep, daemon=True, name="lease")
+        self.thread.start()
+
+    def _beat(self) -> None:
+        def write() -> None:
+            with self.store.open_output_stream(self.flag) as stream:
+                stream.write(b"held")
+
+        patiently(write)
+
+    def _keep(self) -> None:
+        while not self.ended.wait(HEARTBEAT_S):
+            with contextlib.suppress(OSError):  # the next beat may get through
+                self._beat()
+
+    def release(self) -> None:
+        self.ended.set()
+        self.thread.join()
+        patiently(lambda: self.store.delete_file(self.flag))

@@ -1,0 +1,147 @@
+"""`attn`: the command line. This file says what can be asked; the answers live in the modules it loads when asked.
+
+`--help`, `recipes` and `plan` load neither Ray, torch nor MLflow and answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from jobs.errors import UserError
+
+EPILOG = """\
+a first session:
+  attn run demo                          the whole pipeline on the demo language, in minutes
+  attn translate demo "The old cat sleeps."
+  attn results                           what was measured, asked of MLflow
+  attn plan table3                       what the paper's Table 3 would take, and why
+
+Results live in ./workspace (--workspace, or ATTN_WORKSPACE). Tracking goes to SQLite there, or to MLFLOW_TRACKING_URI.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="attn",
+        description="Attention Is All You Need, reproduced end to end on Ray.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+
+    recipes = _command(commands, "recipes", "pipelines.show:recipes", "what can be run, what the paper got, the cost")
+    _json(recipes)
+
+    plan = _command(commands, "plan", "pipelines.show:plan", "what would be made, what is done already, and why")
+    _recipe(plan)
+    _json(plan)
+
+    run = _command(commands, "run", "pipelines.run:run", "make a recipe's results, here or on a Ray cluster")
+    _recipe(run)
+    run.add_argument("--address", metavar="URL", help="a Ray cluster to run on; default: RAY_ADDRESS, or a Ray here")
+
+    results = _command(commands, "results", "pipelines.results:results", "what was measured, asked of MLflow")
+    results.add_argument("recipe", nargs="?", metavar="RECIPE", help="only this recipe's")
+    results.add_argument("--table", type=int, choices=(2, 3), help="a table of the paper, ours beside it")
+    results.add_argument("--best", metavar="METRIC", help="the one run with the best METRIC (bleu, chrf, perplexity)")
+    results.add_argument("--where", metavar="FILTER", help="an MLflow filter, e.g. \"params.num_heads = '8'\"")
+    results.add_argument("--compare", nargs=2, metavar=("A", "B"), help="two runs: config, data, scores, significance")
+    results.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table")
+    results.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
+    _workspace(results)
+
+    report = _command(commands, "report", "pipelines.show:report", "where a recipe's report is, and what it says")
+    _recipe(report)
+    _json(report)
+
+    translate = _command(commands, "translate", "pipelines.translate:translate", "translate with a trained model")
+    translate.add_argument("model", metavar="RECIPE|DIR", help="a recipe that was run, or a model directory")
+    translate.add_argument("text", nargs="*", metavar="TEXT", help="sentences; without any, lines of standard input")
+    translate.add_argument("--input", metavar="FILE", help="translate a file, line by line")
+    translate.add_argument("--beam", type=int, help="hypotheses kept at each step (4)")
+    translate.add_argument("--alpha", type=float, help="length penalty (0.6)")
+    translate.add_argument("--n-best", type=int, default=1, metavar="N", help="show the N best, with their scores")
+    translate.add_argument("--scores", action="store_true", help="show each translation's score")
+    translate.add_argument("--attention", metavar="FILE", help="write attention pictures of the sentences (.html)")
+    translate.add_argument("--engine", choices=("torch", "ctranslate2"), default="torch", help="what computes it")
+    _set(translate)
+    _json(translate)
+    _workspace(translate)
+
+    data = _command(
+        commands, "data", "pipelines.show:data", "what is in a recipe's data: counts, lengths, dropped pairs"
+    )
+    data.add_argument("action", choices=("show",))
+    _recipe(data)
+    _json(data)
+
+    export = _command(commands, "export", "pipelines.translate:export", "a trained model for another engine")
+    export.add_argument("model", metavar="RECIPE|DIR")
+    export.add_argument("--to", choices=("ctranslate2",), required=True)
+    export.add_argument("--output", metavar="DIR", help="where to; default: ./<recipe>-ctranslate2")
+    _set(export)
+    _workspace(export)
+
+    doctor = _command(commands, "doctor", "pipelines.doctor:doctor", "is this machine ready, in plain words")
+    doctor.add_argument("--address", metavar="URL", help="look at this Ray cluster as well")
+    _json(doctor)
+    _workspace(doctor)
+    return top
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, answer: str, summary: str
+) -> argparse.ArgumentParser:
+    made = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    made.set_defaults(answer=answer)
+    return made
+
+
+def _recipe(command: argparse.ArgumentParser) -> None:
+    command.add_argument("recipe", metavar="RECIPE", help="its name; `attn recipes` lists them")
+    _set(command)
+    command.add_argument("--rows", metavar="A,B", help='only these rows of a table, e.g. "A/h=1,C/N=2"')
+    command.add_argument("--rows-from", metavar="FILE", help="a TOML file with rows of your own")
+    command.add_argument("--seeds", type=int, default=1, metavar="N", help="train every row with N seeds")
+    command.add_argument(
+        "--until", metavar="STAGE", help="stop after this stage: corpora, vocabulary, shards, train, ..."
+    )
+    command.add_argument("--on", default="laptop", metavar="PROFILE", help="where: a name in infra/profiles, or a file")
+    _workspace(command)
+
+
+def _set(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="changes",
+        help="change any setting, e.g. training.steps=2000 (may be given many times)",
+    )  # fmt: skip
+
+
+def _workspace(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--workspace", metavar="URI", help="a directory or an object store, e.g. s3://bucket/attn")
+
+
+def _json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="answer in JSON")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = parser().parse_args(arguments)
+    module, _, function = asked.answer.partition(":")
+    try:
+        return int(getattr(importlib.import_module(module), function)(asked))
+    except UserError as error:
+        print(f"attn: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""`attn doctor`: is this machine, and the cluster if one is named, ready? In plain words, with what to do where not."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import metadata
+
+from rich.console import Console
+
+from jobs.errors import UserError
+from pipelines.show import say_json
+from pipelines.tracking import shown, tracking_uri
+from pipelines.workspace import Workspace
+
+NEEDED = ("torch", "ray", "mlflow", "pyarrow", "sentencepiece", "sacrebleu", "safetensors", "rich")
+DISK_GB, MEMORY_GB = 5.0, 4.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    what: str
+    good: bool
+    says: str
+
+
+def doctor(asked: argparse.Namespace) -> int:
+    workspace = Workspace(asked.workspace)
+    checks: list[Callable[[], Finding]] = [
+        python, libraries, processors, memory, gpus, lambda: disk(workspace), lambda: storage(workspace),
+        lambda: tracking(workspace), lambda: ray_cluster(asked.address),
+    ]  # fmt: skip
+    console = Console(highlight=False)
+    findings = []
+    for check in checks:
+        finding = check()
+        findings.append(finding)
+        if not asked.json:
+            mark = "[green]ok[/]  " if finding.good else "[red]no[/]  "
+            console.print(f"{mark}{finding.what:<10} {finding.says}", soft_wrap=True)
+    if asked.json:
+        say_json([asdict(finding) for finding in findings])
+    return 0 if all(finding.good for finding in findings) else 1
+
+
+def python() -> Finding:
+    return Finding("Python", sys.version_info >= (3, 11), f"{platform.python_version()} (3.11 or newer is needed)")
+
+
+def libraries() -> Finding:
+    absent = []
+    for name in NEEDED:
+        try:
+            metadata.version(name)
+        except metadata.PackageNotFoundError:
+            absent.append(name)
+    if absent:
+        return Finding("libraries", False, f"missing: {', '.join(absent)}. `make setup` installs them.")
+    return Finding("libraries", True, ", ".join(f"{name} {metadata.version(name)}" for name in NEEDED[:4]))
+
+
+def processors() -> Finding:
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Finding("CPUs", count >= 2, f"{count} (the profile `laptop` trains with 2 workers of one CPU each)")
+
+
+def memory() -> Finding:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return Finding("memory", total >= MEMORY_GB, f"{total:.1f} GiB ({MEMORY_GB:.0f} or more for the demo)")
+
+
+def gpus() -> Finding:
+    torch = importlib.import_module("torch")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    names = ", ".join(torch.cuda.get_device_name(index) for index in range(count))
+    return Finding("GPUs", True, names or "none here: training runs on CPUs, fine for `demo` and `files`")
+
+
+def disk(workspace: Workspace) -> Finding:
+    place = workspace.local_directory("logs")
+    free = shutil.disk_usage(place).free / 1e9
+    return Finding("disk", free >= DISK_GB, f"{free:.0f} GB free at {place.parent} (WMT14 En-De takes about 20 GB)")
+
+
+def storage(workspace: Workspace) -> Finding:
+    try:
+        workspace.check_writable()
+    except UserError as error:
+        return Finding("workspace", False, str(error))
+    return Finding("workspace", True, f"{workspace.uri} can be written")
+
+
+def tracking(workspace: Workspace) -> Finding:
+    uri = tracking_uri(workspace)
+    try:
+        client = importlib.import_module("mlflow.tracking").MlflowClient(tracking_uri=uri)
+        count = len(client.search_experiments())
+    except Exception as error:  # every store has its own way of not being there
+        return Finding("MLflow", False, f"{shown(uri)}: {str(error).splitlines()[0]}")
+    return Finding("MLflow", True, f"{shown(uri)}, {count} experiments")
+
+
+def ray_cluster(address: str | None) -> Finding:
+    cluster = importlib.import_module("jobs.cluster")
+    try:
+        cluster.connect(address)
+        have = cluster.totals()
+    except UserError as error:
+        return Finding("Ray", False, str(error))
+    finally:
+        cluster.leave()
+    where = f"the cluster at {address}" if address else "starts on this machine"
+    return Finding("Ray", True, f"{where}: {have.get('CPU', 0):g} CPUs, {have.get('GPU', 0):g} GPUs")

@@ -1,0 +1,50 @@
+"""Who made a result, when, where and with what: kept in its record beside what it is."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = ("attn", "torch", "ray", "mlflow", "pyarrow", "sentencepiece", "sacrebleu", "safetensors", "numpy")
+
+
+def made_now(seconds: float, profile: str, run_id: str | None) -> Mapping[str, Any]:
+    return {
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 3),
+        "host": platform.node(),
+        "profile": profile,
+        "run_id": run_id,
+        "commit": commit(),
+        "versions": versions(),
+    }
+
+
+@lru_cache
+def versions() -> dict[str, str]:
+    """Of Python and of every library that can change a result."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+@lru_cache
+def commit() -> str | None:
+    """The commit of this checkout, with a + where files differ from it; None outside a checkout."""
+    git = ["git", "-C", str(Path(__file__).resolve().parent)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=5)
+        changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return head.stdout.strip() + ("+" if changed.stdout.strip() else "") if head.returncode == 0 else None

@@ -1,0 +1,109 @@
+"""Scores, as MLflow has them: one child run tagged `attn.stage = 'score'` each.
+
+Its metrics are the scores, its params every setting that led to them (`num_heads`, `steps`, ...), its tags the recipe,
+the row, and the table of the paper it belongs to. Whatever is read here, `mlflow.search_runs` gives with the same filter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+
+from jobs.errors import UserError
+
+SCORES = "attributes.status = 'FINISHED' and tags.`attn.stage` = 'score'"
+LOWER_IS_BETTER = ("perplexity", "loss", "seconds", "parameters")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One score: of a row of a recipe, with one seed."""
+
+    run_id: str
+    recipe: str
+    row: str
+    seed: str
+    set: str
+    fingerprint: str
+    when: str
+    metrics: Mapping[str, float]
+    params: Mapping[str, str]
+    tags: Mapping[str, str]
+
+
+def read(client: MlflowClient, recipe: str | None, where: str | None) -> list[Result]:
+    """Every score, the newest of each fingerprint, row and recipe."""
+    filters = [SCORES]
+    if recipe:
+        filters.append(f"tags.`attn.recipe` = '{recipe}'")
+    if where:
+        filters.append(quoted(where))
+    try:
+        experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+        runs: list[Run] = []
+        token = None
+        while True:
+            page = client.search_runs(
+                experiments, " and ".join(filters), order_by=["attributes.start_time DESC"], max_results=1000,
+                page_token=token,
+            )  # fmt: skip
+            runs += page
+            token = page.token
+            if not token:
+                break
+    except MlflowException as error:
+        raise UserError(f"MLflow could not answer: {str(error).splitlines()[0]}") from error
+    newest: dict[tuple[str, str, str], Result] = {}
+    for run in runs:
+        result = result_of(run)
+        newest.setdefault((result.recipe, result.row, result.fingerprint), result)
+    return list(newest.values())
+
+
+def result_of(run: Run) -> Result:
+    tags = run.data.tags
+    return Result(
+        run_id=run.info.run_id,
+        recipe=tags.get("attn.recipe", ""),
+        row=tags.get("attn.row", ""),
+        seed=tags.get("attn.seed", run.data.params.get("seed", "")),
+        set=tags.get("attn.set", ""),
+        fingerprint=tags.get("attn.fingerprint", ""),
+        when=f"{datetime.fromtimestamp(run.info.start_time / 1000, UTC):%Y-%m-%d %H:%M}",
+        metrics=run.data.metrics,
+        params=run.data.params,
+        tags=tags,
+    )
+
+
+def quoted(where: str) -> str:
+    """MLflow keeps params as text: params.num_heads = 8 is asked as params.num_heads = '8'."""
+    return re.sub(r"(params\.\S+\s*(?:!=|=)\s*)([\w.+-]+)", r"\1'\2'", where)
+
+
+def pick(found: Sequence[Result], name: str) -> Result:
+    """The result that a word names: a run, a fingerprint, a row, or a recipe."""
+    for result in found:
+        if name in (result.run_id, result.fingerprint, result.row, result.recipe, f"{result.recipe}:{result.row}"):
+            return result
+    starting = [r for r in found if r.run_id.startswith(name) or r.fingerprint.startswith(name)]
+    if len(name) >= 4 and starting:
+        return starting[0]
+    known = sorted({result.row for result in found} | {result.recipe for result in found})
+    raise UserError(f"No scored run is named {name!r}: give a row, a recipe, recipe:row, a run id or a fingerprint of "
+                    f"`attn results` (there are {', '.join(known[:30])}).")  # fmt: skip
+
+
+def best(found: Sequence[Result], metric: str) -> Result:
+    having = [result for result in found if metric in result.metrics]
+    if not having:
+        names = sorted({name for result in found for name in result.metrics})
+        raise UserError(f"No run has the metric {metric!r}; there are {', '.join(names)}.")
+    ordered = sorted(having, key=lambda result: result.metrics[metric])
+    return ordered[0] if any(word in metric for word in LOWER_IS_BETTER) else ordered[-1]

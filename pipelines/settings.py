@@ -1,0 +1,90 @@
+"""`--set section.field=value`: every field of an experiment by name, typed, refused with the nearest right name."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Iterable
+from typing import Any, Literal, TypeVar, Union
+
+from jobs.errors import UserError
+
+T = TypeVar("T")
+TRUE, FALSE, NONE = ("true", "yes", "on", "1"), ("false", "no", "off", "0"), ("none", "null")
+
+
+def apply(experiment: T, settings: Iterable[str]) -> T:
+    """The experiment with every `section.field=value` put in."""
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        if not equals:
+            raise UserError(f"--set takes section.field=value, not {setting!r}.")
+        experiment = _replaced(experiment, path.strip().split("."), text.strip(), path.strip())
+    return experiment
+
+
+def _replaced(config: T, path: list[str], text: str, whole: str) -> T:
+    hints = typing.get_type_hints(type(config))
+    named = _field_named(config, path[0], whole, hints)
+    value = getattr(config, named)
+    if len(path) > 1:
+        if not dataclasses.is_dataclass(value):
+            raise UserError(f"--set {whole}: {'.'.join(whole.split('.')[: -len(path) + 1])} has no fields of its own.")
+        changed: Any = _replaced(value, path[1:], text, whole)
+    elif dataclasses.is_dataclass(value):
+        names = ", ".join(f"{whole}.{name}" for name in _names(value))
+        raise UserError(f"--set {whole}: that is a section; set one of {names}.")
+    else:
+        changed = parsed(text, hints[named], whole)
+    try:
+        return typing.cast(T, dataclasses.replace(typing.cast(Any, config), **{named: changed}))
+    except ValueError as error:
+        raise UserError(f"--set {whole}={text}: {error}.") from error
+
+
+def _names(config: Any) -> list[str]:
+    return [str(field.metadata.get("spelled", field.name)) for field in dataclasses.fields(config)]
+
+
+def _field_named(config: Any, name: str, whole: str, hints: dict[str, Any]) -> str:
+    for field in dataclasses.fields(config):
+        if name == field.metadata.get("spelled", field.name) or name in field.metadata.get("aliases", ()):
+            return field.name
+    near = difflib.get_close_matches(name, _names(config), n=1, cutoff=0.4)
+    prefix = whole.rsplit(name, 1)[0] if "." in whole and not whole.startswith(name) else ""
+    hint = f"did you mean {prefix}{near[0]}?" if near else f"there are {', '.join(_names(config))}."
+    raise UserError(f"--set {whole}: there is no {name!r} here; {hint}")
+
+
+def parsed(text: str, hint: Any, name: str) -> Any:
+    """`text` as a value of the type that a field is annotated with."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (Union, types.UnionType):
+        if type(None) in arguments and text.lower() in NONE:
+            return None
+        return parsed(text, next(kind for kind in arguments if kind is not type(None)), name)
+    if origin is Literal:
+        if text not in arguments:
+            near = difflib.get_close_matches(text, arguments, n=1)
+            mean = f" Did you mean {near[0]}?" if near else ""
+            raise UserError(f"--set {name}={text}: it is one of {', '.join(arguments)}.{mean}")
+        return text
+    if origin is tuple:
+        return tuple(parsed(item.strip(), arguments[0], name) for item in text.split(",") if item.strip())
+    return _plain(text, hint, name)
+
+
+def _plain(text: str, hint: Any, name: str) -> Any:
+    if hint is bool:
+        if text.lower() in TRUE + FALSE:
+            return text.lower() in TRUE
+        raise UserError(f"--set {name}={text}: it is true or false.")
+    if hint is str:
+        return text
+    kinds = {int: "a whole number", float: "a number"}
+    try:
+        return hint(text.replace("_", "").replace(",", "")) if hint in kinds else None
+    except ValueError as error:
+        raise UserError(f"--set {name}={text}: it is {kinds[hint]}.") from error

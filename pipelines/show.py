@@ -1,0 +1,113 @@
+"""The reading commands: `attn recipes`, `attn plan`, `attn report`, `attn data show`. Nothing here makes anything."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import webbrowser
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jobs.errors import UserError
+from pipelines import ask
+from pipelines.graph import in_order
+from pipelines.graph import plan as make_plan
+from pipelines.recipes import RECIPES
+from pipelines.screen import duration
+from pipelines.step import Step
+from pipelines.workspace import Workspace
+
+
+def say_json(value: Any) -> None:
+    print(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def recipes(asked: argparse.Namespace) -> int:
+    if asked.json:
+        say_json([{"name": r.name, "summary": r.summary, "paper": r.paper, "cost": r.cost} for r in RECIPES.values()])
+        return 0
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("recipe", "what it is", "the paper", "cost"):
+        table.add_column(name, no_wrap=name == "recipe", style="bold" if name == "recipe" else "")
+    for recipe in RECIPES.values():
+        table.add_row(recipe.name, recipe.summary, recipe.paper, recipe.cost)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print("\nattn plan RECIPE says what it would make; attn run RECIPE makes it.")
+    return 0
+
+
+def plan(asked: argparse.Namespace) -> int:
+    recipe, targets = ask.targets(asked)
+    workspace = Workspace(asked.workspace)
+    planned = make_plan(targets, workspace)
+    if asked.json:
+        say_json([_planned(each.step, each.state, each.why) for each in planned.steps])
+        return 0
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("step", "fingerprint", "state", "why"):
+        table.add_column(name, no_wrap=name != "why", style="bold" if name == "step" else "")
+    for each in planned.steps:
+        colour = "green" if each.state == "done" else "cyan"
+        table.add_row(each.step.name, each.step.fingerprint, Text(each.state, style=colour), each.why)
+    console = Console(highlight=False)
+    console.print(table)
+    rows = sum(step.step.stage == "score" for step in planned.steps)
+    console.print(
+        f"\n{recipe.name}: {len(planned.steps)} steps, {len(planned.to_do)} to do, {rows} scores, in {workspace.uri}",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def _planned(step: Step, state: str, why: str) -> Mapping[str, Any]:
+    inputs = step.input_fingerprints()
+    return {
+        "stage": step.stage, "label": step.label, "fingerprint": step.fingerprint, "state": state, "why": why,
+        "config": step.identity()["config"], "inputs": inputs, "tags": dict(step.tags),
+    }  # fmt: skip
+
+
+def finished(step: Step, workspace: Workspace, recipe: str) -> Mapping[str, Any]:
+    """The record of a step that must have been made."""
+    record = workspace.record(step)
+    if record is None:
+        raise UserError(f"{step.stage} of {recipe} is not made yet in {workspace.uri}: `attn run {recipe}` makes it.")
+    return record
+
+
+def report(asked: argparse.Namespace) -> int:
+    recipe, targets = ask.targets(asked)
+    workspace = Workspace(asked.workspace)
+    record = finished(targets[-1], workspace, recipe.name)
+    artifact = workspace.artifact(targets[-1])
+    page = artifact.at("report.html")
+    if asked.json:
+        say_json({"html": page, "markdown": artifact.at("report.md"), "csv": artifact.at("results.csv"), **record})
+        return 0
+    print(artifact.read_text("report.md"))
+    print(f"made {record['made']['when']} in {duration(record['made']['seconds'])}; the page: {page}")
+    if artifact.is_local:
+        webbrowser.open(f"file://{page}")
+    return 0
+
+
+def data(asked: argparse.Namespace) -> int:
+    recipe, targets = ask.targets(asked)
+    workspace = Workspace(asked.workspace)
+    steps = {step.stage: step for step in reversed(in_order(targets)) if step.label in ("", "train")}
+    for stage in ("corpora", "vocabulary", "shards"):
+        finished(steps[stage], workspace, recipe.name)
+    data_facts = importlib.import_module("jobs.data_facts")
+    artifacts = {stage: workspace.artifact(steps[stage]) for stage in ("corpora", "vocabulary", "shards")}
+    facts = data_facts.data_facts(**artifacts)
+    if asked.json:
+        say_json(facts)
+    else:
+        print(data_facts.as_text(facts))
+    return 0

@@ -1,0 +1,182 @@
+"""Law 3: a result exists when its record exists. Law 4: one failed step stops only what depends on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from step_job import StepConfig
+
+from jobs.configs import Resources
+from jobs.events import Event
+from pipelines.graph import PlannedStep, plan
+from pipelines.runner import Outcome, Runner, demand, sentence_of, side_by_side
+from pipelines.step import Step
+from pipelines.tracking import Tracker
+from pipelines.workspace import Workspace
+
+pytestmark = pytest.mark.slow
+
+
+class Recorder:
+    """A screen that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def found(self, planned: PlannedStep) -> None:
+        self.told.append(("found", planned.step.label))
+
+    def started(self, step: Step) -> None:
+        self.told.append(("started", step.label))
+
+    def waits(self, step: Step, why: str) -> None:
+        self.told.append(("waits", step.label))
+
+    def event(self, step: Step, event: Event) -> None: ...
+
+    def finished(self, step: Step, record: Mapping[str, Any]) -> None:
+        self.told.append(("finished", step.label))
+
+    def failed(self, step: Step, sentence: str) -> None:
+        self.told.append(("failed", step.label))
+
+    def skipped(self, step: Step, because: Step) -> None:
+        self.told.append(("skipped", step.label))
+
+
+def step(label: str, config: StepConfig | None = None, **inputs: Step) -> Step:
+    config = replace(config or StepConfig(), name=label)
+    return Step(stage="test", job="step_job", config=config, inputs=inputs, label=label)
+
+
+def make(workspace: Workspace, *targets: Step, cpus: float = 4) -> tuple[Outcome, Recorder]:
+    screen = Recorder()
+    directory = workspace.local_directory("mlflow")
+    tracker = Tracker(f"sqlite:///{directory}/mlflow.db", "test", artifacts=directory / "artifacts", command="test")
+    outcome = Runner(workspace, Resources(), tracker, screen, {"CPU": cpus}).run(plan(targets, workspace))
+    assert tracker.close("FINISHED") == 0
+    return outcome, screen
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(str(tmp_path / "workspace"))
+
+
+def test_results_flow_and_a_second_run_makes_nothing(workspace: Workspace) -> None:
+    one, two = step("one"), step("two", StepConfig(value=2))
+    last = step("last", StepConfig(value=3), a=one, b=two)
+    outcome, _ = make(workspace, last)
+    assert outcome.records[last.key]["facts"] == {"value": 6, "kind": "last"}
+    assert len(outcome.made) == 3
+    again, screen = make(workspace, last)
+    assert again.made == []
+    assert screen.told == [("found", "one"), ("found", "two"), ("found", "last")]
+    more, _ = make(workspace, step("last", StepConfig(value=30), a=one, b=two))
+    assert len(more.made) == 1, "only what differs is made"
+
+
+def test_a_failure_stops_only_what_depends_on_it(workspace: Workspace) -> None:
+    bad = step("bad", StepConfig(refuse="The file is empty."))
+    good = step("good", StepConfig(value=7))
+    after_bad, after_good = step("after bad", None, a=bad), step("after good", None, a=good)
+    outcome, screen = make(workspace, after_bad, after_good)
+    assert outcome.failures == {bad.key: "The file is empty."}
+    assert outcome.skipped == [after_bad.key]
+    assert outcome.records[after_good.key]["facts"]["value"] == 8
+    assert ("skipped", "after bad") in screen.told
+    assert workspace.record(bad) is None
+    assert workspace.artifact(bad).exists("half.txt"), "what a failed job left is not taken for a result"
+    assert workspace.record(after_bad) is None
+
+
+def test_leftovers_of_a_failed_step_are_cleared_before_it_is_made_again(workspace: Workspace) -> None:
+    one = step("one")
+    artifact = workspace.artifact(one)
+    artifact.write_text("stale.txt", "from a crash")
+    artifact.write_text("work/state.txt", "to be carried on")
+    make(workspace, one)
+    assert not artifact.exists("stale.txt")
+    assert artifact.exists("work/state.txt")
+
+
+def test_independent_steps_run_at_the_same_time_as_far_as_resources_allow(workspace: Workspace, tmp_path: Path) -> None:
+    def longest_overlap(cpus: float, name: str) -> int:
+        tally = tmp_path / name
+        config = StepConfig(seconds=0.4, tally=str(tally), value=len(name))
+        make(workspace, *(step(f"{name}{index}", config) for index in range(3)), cpus=cpus)
+        moments = sorted(
+            (float(at), kind) for _, _, kind, at in (line.split() for line in tally.read_text().splitlines())
+        )
+        running = most = 0
+        for _, kind in moments:
+            running += 1 if kind == "start" else -1
+            most = max(most, running)
+        return most
+
+    assert longest_overlap(4, "wide") == 3
+    assert longest_overlap(1, "narrow") == 1
+
+
+def test_two_runs_that_need_the_same_step_make_it_once(workspace: Workspace, tmp_path: Path) -> None:
+    tally = tmp_path / "tally"
+    shared = step("shared", StepConfig(seconds=1.0, tally=str(tally)))
+    outcomes: list[tuple[Outcome, Recorder]] = []
+    make(workspace, step("database"))  # MLflow's database exists
+    threads = [threading.Thread(target=lambda: outcomes.append(make(workspace, shared))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert tally.read_text().count("start") == 1
+    assert sorted(len(outcome.made) for outcome, _ in outcomes) == [0, 1]
+    assert all(shared.key in outcome.records for outcome, _ in outcomes)
+
+
+KILLED = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_runner import *
+make(Workspace({workspace!r}), step("slow", StepConfig(seconds=60, tally={tally!r})))
+"""
+
+
+def test_a_killed_run_leaves_nothing_half_made_and_no_lock(workspace: Workspace, tmp_path: Path) -> None:
+    tally = tmp_path / "tally"
+    code = KILLED.format(tests=str(Path(__file__).parent), workspace=workspace.uri, tally=str(tally))
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.time() + 60
+    while not tally.exists() and time.time() < deadline:
+        time.sleep(0.05)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    same = step("slow", StepConfig(seconds=60))
+    assert workspace.record(same) is None
+    with workspace.claim(same) as mine:
+        assert mine, "a dead process holds no lock"
+
+
+def test_a_crash_is_named_and_a_full_disk_is_a_sentence() -> None:
+    assert sentence_of(RuntimeError("a surprise\nmore")) == "RuntimeError: a surprise"
+    full = OSError(28, "No space left on device", "/data/x")
+    wrapped = RuntimeError("wrapper")
+    wrapped.__cause__ = full
+    assert sentence_of(wrapped).startswith("The disk is full (/data/x). Nothing is lost")
+
+
+def test_trainings_side_by_side_share_the_workers() -> None:
+    on = Resources()
+    train = Step(stage="train", job="step_job", config=StepConfig())
+    assert demand(train, on).cpus == 2
+    assert side_by_side(train, on, 5).train.workers == 1
+    assert side_by_side(train, on, 1).train.workers == 2

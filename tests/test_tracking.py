@@ -1,0 +1,88 @@
+"""Everything in MLflow once, readable, and found again: real SQLite store, real server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mlflow.tracking import MlflowClient
+from step_job import StepConfig
+
+from jobs.events import Metrics
+from pipelines.recipes import RECIPES
+from pipelines.step import Step
+from pipelines.tracking import RUN_FILE, Tracker, parameters, shown, tracking_uri
+from pipelines.workspace import Workspace
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(str(tmp_path / "workspace"))
+
+
+def tracker_in(workspace: Workspace) -> Tracker:
+    return Tracker(tracking_uri(workspace), "recipe", artifacts=Path(workspace.uri) / "artifacts", command="attn run")
+
+
+RECORD = {
+    "facts": {"bleu": 30.5, "bleu_signature": "nrefs:1"},
+    "made": {"seconds": 2.0, "run_id": "abc", "when": "now"},
+}
+
+
+def test_a_curve_interrupted_and_gone_over_again_has_each_point_once(workspace: Workspace) -> None:
+    step = Step(stage="train", job="step_job", config=StepConfig(), label="base")
+    out = workspace.artifact(step)
+    first = tracker_in(workspace)
+    run = first.begin(step, out)
+    for update in range(1, 6):
+        run.log(Metrics(update, {"loss": 1 / update}))
+    run.flush()
+    first.close("KILLED")
+
+    second = tracker_in(workspace)
+    resumed = second.begin(step, out)
+    for update in range(3, 9):  # from the last checkpoint on
+        resumed.log(Metrics(update, {"loss": 1 / update}))
+    resumed.end("FINISHED")
+    second.close("FINISHED")
+
+    client = MlflowClient(tracking_uri=tracking_uri(workspace))
+    run_id = out.read_json(RUN_FILE)["run_id"]
+    history = client.get_metric_history(run_id, "loss")
+    assert sorted(point.step for point in history) == list(range(1, 9))
+    tracked = client.get_run(run_id)
+    assert tracked.info.status == "FINISHED"
+    assert tracked.data.tags["mlflow.parentRunId"] == second.parent, "carried on under the run that finished it"
+
+
+def test_a_found_step_points_at_the_run_that_made_it(workspace: Workspace) -> None:
+    tracker = tracker_in(workspace)
+    step = Step(stage="score", job="step_job", config=StepConfig(), label="base", tags={"attn.set": "dev"})
+    tracker.found(step, RECORD)
+    tracker.close("FINISHED")
+    client = MlflowClient(tracking_uri=tracking_uri(workspace))
+    runs = client.search_runs([tracker.experiment], "tags.`attn.stage` = 'score'")
+    assert len(runs) == 1
+    assert runs[0].data.tags["attn.made_by"] == "abc"
+    assert runs[0].data.tags["attn.cached"] == "true"
+    assert runs[0].data.tags["attn.fact.bleu_signature"] == "nrefs:1"
+    assert runs[0].data.metrics["bleu"] == runs[0].data.metrics["dev_bleu"] == 30.5
+    assert client.get_run(tracker.parent).info.status == "FINISHED"
+
+
+def test_a_score_carries_every_setting_that_led_to_it() -> None:
+    score = next(iter(RECIPES["demo"].step().inputs["scores"]))
+    found = parameters(score)
+    assert found["num_heads"] == "8"
+    assert found["label_smoothing"] == "0.1"
+    assert found["beam"] == "4"
+    assert found["size"] == "1000"
+    assert found["seed"] == "12345", "a name that two stages use is the nearest one's"
+
+
+def test_a_password_is_never_shown() -> None:
+    assert shown("postgresql://user:secret@host/db") == "postgresql://***@host/db"
+    assert shown("sqlite:///a/b.db") == "sqlite:///a/b.db"
