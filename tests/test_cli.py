@@ -1,0 +1,85 @@
+"""The command line: bad input is one sentence and status 2, and costs nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.recipes import RECIPES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["plan", "dmeo"], "There is no recipe 'dmeo'. Did you mean demo?"),
+        (["plan", "demo", "--set", "training.stepz=1"], "did you mean training.steps?"),
+        (["plan", "demo", "--rows", "A/h=1"], "has no rows"),
+        (["plan", "table3", "--rows", "A/h=3"], "There is no row 'A/h=3'"),
+        (["plan", "demo", "--until", "shard"], "Did you mean shards?"),
+        (["plan", "demo", "--seeds", "0"], "--seeds must be at least 1"),
+        (["plan", "files", "--set", "corpus.train_source=x"], "--set corpus.train_target=FILE"),
+        (["plan", "table3", "--rows-from", "/no/such/file"], "cannot be read"),
+        (["report", "demo"], "is not made yet"),
+        (["data", "show", "demo"], "is not made yet"),
+    ],
+)
+def test_bad_input_is_a_sentence(
+    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == [], "nothing half-written stays"
+
+
+def test_a_missing_file_of_text_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    present = tmp_path / "text"
+    present.write_text("a\n")
+    names = [f"{split}_{side}" for split in ("train", "dev", "test") for side in ("source", "target")]
+    files = dict.fromkeys(names, present) | {"dev_target": tmp_path / "absent"}
+    arguments = [word for name, file in files.items() for word in ("--set", f"corpus.{name}={file}")]
+    assert main(["plan", "files", *arguments, "--workspace", str(tmp_path / "w")]) == 2
+    assert "absent cannot be read: no such file" in capsys.readouterr().err
+
+
+def test_a_workspace_that_cannot_be_written_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert main(["run", "demo", "--workspace", str(tmp_path / "file" / "w")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_recipes_and_plans_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes", "--json"]) == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)] == list(RECIPES)
+    assert main(["plan", "demo", "--json", "--workspace", str(tmp_path)]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned[-1]["stage"] == "report"
+    assert {each["state"] for each in planned} == {"to do"}
+    assert list(tmp_path.iterdir()) == [], "a plan writes nothing"
+
+
+def test_rows_of_one_s_own_are_a_line_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.toml"
+    rows.write_text('"F/wide" = { model = { d_ff = 8192 } }\n"F/half" = { times = { d_model = "1/2" } }\n')
+    assert main(["plan", "table3", "--rows-from", str(rows), "--rows", "base,F/wide,F/half", "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    trained = {each["label"]: each["config"].get("model", {}) for each in planned if each["stage"] == "train"}
+    assert trained["F/wide"]["d_ff"] == 8192
+    assert trained["F/half"]["d_model"] == 256
+    rows.write_text('"F/wide" = { model = { d_fff = 8192 } }\n')
+    assert main(["plan", "table3", "--rows-from", str(rows), "--rows", "F/wide"]) == 2
+    assert "d_fff" in capsys.readouterr().err
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert "attn run demo" in text
+    assert "a first session" in text

@@ -1,0 +1,114 @@
+"""A workspace on an object store, against a real S3 protocol server on loopback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from step_job import StepConfig
+
+from jobs import object_store
+from jobs.artifacts import Artifact
+from jobs.errors import UserError
+from pipelines.graph import plan
+from pipelines.step import Step
+from pipelines.workspace import Workspace
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """The address of an empty bucket."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_EC2_METADATA_DISABLED="true")
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    name = f"attn-{uuid.uuid4().hex[:8]}"
+    try:
+        make = urllib.request.Request(f"http://127.0.0.1:{port}/{name}", method="PUT")
+        for _ in range(100):
+            try:
+                urllib.request.urlopen(make, timeout=5)
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield f"s3://{name}/attn?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def test_an_artifact_on_s3_has_the_same_verbs(bucket: str, tmp_path: Path) -> None:
+    artifact = Artifact(bucket).child("stage/abc")
+    assert not artifact.exists("a.txt")
+    artifact.write_text("a.txt", "one")
+    artifact.write_json("deep/b.json", {"x": 1})
+    assert artifact.read_text("a.txt") == "one"
+    assert artifact.read_json("deep/b.json") == {"x": 1}
+    assert artifact.names() == ["a.txt", "deep/b.json"]
+    with artifact.writing("c.bin") as draft:
+        draft.write_bytes(b"\x00" * 10_000_000)
+    with artifact.local("c.bin") as copy:
+        assert copy.stat().st_size == 10_000_000
+    artifact.delete("deep")
+    assert artifact.names() == ["a.txt", "c.bin"]
+    with pytest.raises(FileNotFoundError):
+        artifact.read_bytes("absent")
+
+
+def test_a_writer_that_fails_leaves_nothing(bucket: str) -> None:
+    artifact = Artifact(bucket).child("stage/torn")
+
+    def fail() -> None:
+        with artifact.writing("c.bin") as draft:
+            draft.write_bytes(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert artifact.names() == []
+
+
+def test_a_plan_and_a_record_on_s3(bucket: str) -> None:
+    workspace = Workspace(bucket)
+    workspace.check_writable()
+    step = Step(stage="a", job="step_job", config=StepConfig())
+    assert plan([step], workspace).steps[0].state == "to do"
+    workspace.artifact(step).write_text("stale", "x")
+    workspace.clear_leftovers(step)
+    assert workspace.artifact(step).names() == []
+    workspace.finish(step, {"value": 1}, {"when": "now", "seconds": 0.0})
+    assert plan([step], workspace).steps[0].state == "done"
+    other = Step(stage="a", job="step_job", config=StepConfig(value=2))
+    assert plan([other], workspace).steps[0].why == "value default -> 2"
+
+
+def test_one_holder_at_a_time_on_s3(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = Workspace(bucket)
+    step = Step(stage="a", job="step_job", config=StepConfig(value=3))
+    with workspace.claim(step) as first:
+        assert first
+        with workspace.claim(step) as second:
+            assert not second
+    with workspace.claim(step) as third:
+        assert third, "released"
+        monkeypatch.setattr(object_store, "STALE_S", -1.0)
+        with workspace.claim(step) as heir:
+            assert heir, "a flag that nobody renews is no claim"
+
+
+def test_a_store_that_is_not_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "TRIES", 1)
+    with pytest.raises(UserError, match="cannot be written"):
+        Workspace("s3://nowhere/x?endpoint_override=127.0.0.1:9&scheme=http&region=us-east-1").check_writable()
