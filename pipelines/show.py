@@ -7,6 +7,7 @@ import importlib
 import json
 import webbrowser
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -14,8 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.errors import UserError
+from jobs.profiles import load_profile
 from pipelines import ask
-from pipelines.graph import in_order
+from pipelines.estimate import Estimate, estimate, total
+from pipelines.graph import PlannedStep, in_order
 from pipelines.graph import plan as make_plan
 from pipelines.recipes import RECIPES
 from pipelines.screen import duration
@@ -46,15 +49,18 @@ def plan(asked: argparse.Namespace) -> int:
     recipe, targets = ask.targets(asked)
     workspace = Workspace(asked.workspace)
     planned = make_plan(targets, workspace)
+    costs = {each.step.key: estimate(each.step, load_profile(asked.on)) for each in planned.to_do}
     if asked.json:
-        say_json([_planned(each.step, each.state, each.why) for each in planned.steps])
+        say_json([_planned(each, costs.get(each.step.key)) for each in planned.steps])
         return 0
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("step", "fingerprint", "state", "why"):
+    for name in ("step", "fingerprint", "state", "takes", "why"):
         table.add_column(name, no_wrap=name != "why", style="bold" if name == "step" else "")
     for each in planned.steps:
         colour = "green" if each.state == "done" else "cyan"
-        table.add_row(each.step.name, each.step.fingerprint, Text(each.state, style=colour), each.why)
+        cost = costs.get(each.step.key)
+        takes = f"~{duration(cost.seconds)}" if cost is not None else ""
+        table.add_row(each.step.name, each.step.fingerprint, Text(each.state, style=colour), takes, each.why)
     console = Console(highlight=False)
     console.print(table)
     rows = sum(step.step.stage == "score" for step in planned.steps)
@@ -62,14 +68,27 @@ def plan(asked: argparse.Namespace) -> int:
         f"\n{recipe.name}: {len(planned.steps)} steps, {len(planned.to_do)} to do, {rows} scores, in {workspace.uri}",
         soft_wrap=True,
     )
+    if planned.to_do:
+        console.print(_bill(total(costs.values()), asked.on), soft_wrap=True)
     return 0
 
 
-def _planned(step: Step, state: str, why: str) -> Mapping[str, Any]:
-    inputs = step.input_fingerprints()
+def _bill(cost: Estimate, profile: str) -> str:
+    """The estimate in a sentence, with the devices that the profile has."""
+    devices = "GPU" if (load_profile(profile).gpus or 0) > 0 else "CPU"
+    return (
+        f"On {profile}, one after the other: about {duration(cost.seconds)}, {cost.flops:.1e} FLOPs, "
+        f"{cost.device_hours:,.1f} {devices}-hours, {cost.kilowatt_hours:,.1f} kWh (good to a factor of two)"
+    )
+
+
+def _planned(planned: PlannedStep, cost: Estimate | None) -> Mapping[str, Any]:
+    step = planned.step
     return {
-        "stage": step.stage, "label": step.label, "fingerprint": step.fingerprint, "state": state, "why": why,
-        "config": step.identity()["config"], "inputs": inputs, "tags": dict(step.tags),
+        "stage": step.stage, "label": step.label, "fingerprint": step.fingerprint,
+        "state": planned.state, "why": planned.why, "config": step.identity()["config"],
+        "inputs": step.input_fingerprints(), "tags": dict(step.tags),
+        "estimate": asdict(cost) if cost is not None else None,
     }  # fmt: skip
 
 
