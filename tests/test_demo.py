@@ -1,0 +1,150 @@
+"""The whole pipeline through the real command line: it learns, is found done, and survives a kill in every step."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from mlflow.tracking import MlflowClient
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+SMALL = [
+    "corpus.train_pairs=3000", "corpus.dev_pairs=60", "corpus.test_pairs=60", "vocabulary.size=600",
+    "model.layers=1", "model.d_model=32", "model.d_ff=64", "model.num_heads=2",
+    "training.steps=30", "training.checkpoint_every=5", "training.dev_every=15", "training.log_every=1",
+    "scoring.bootstrap=20",
+]  # fmt: skip
+STAGES = ("corpora", "vocabulary", "shards", "train", "average", "translate", "score", "report")
+
+
+def attn(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pipelines.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def run_words(workspace: Path, settings: list[str]) -> list[str]:
+    changes = [word for setting in settings for word in ("--set", setting)]
+    return ["run", "demo", "--workspace", str(workspace), *changes]
+
+
+def result_files(workspace: Path) -> dict[str, bytes]:
+    """What a run ends with, by stage; the report holds times and is left out."""
+    names = ("model.safetensors", "hypotheses.txt", "subwords.model", "scores.json")
+    return {f"{file.parent.parent.name}/{name}": file.read_bytes() for name in names for file in workspace.rglob(name)
+            if "work" not in file.parts[len(workspace.parts):]}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    workspace = tmp_path_factory.mktemp("undisturbed")
+    done = attn(*run_words(workspace, SMALL))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "11 steps made, 0 found done" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert done.stderr == "", "no library noise"
+    return workspace
+
+
+def test_a_second_run_finds_everything_done(undisturbed: Path) -> None:
+    began = time.time()
+    again = attn(*run_words(undisturbed, SMALL))
+    assert "0 steps made, 11 found done" in again.stdout
+    assert "translate demo" in again.stdout, "it still says what to try next"
+    assert time.time() - began < 60
+
+
+def test_everything_is_in_mlflow(undisturbed: Path) -> None:
+    client = MlflowClient(tracking_uri=f"sqlite:///{undisturbed}/mlflow/mlflow.db")
+    experiment = client.get_experiment_by_name("demo")
+    assert experiment is not None
+    trained = client.search_runs([experiment.experiment_id], "tags.`attn.stage` = 'train' and params.num_heads = '2'")
+    points = client.get_metric_history(trained[-1].info.run_id, "loss")
+    assert sorted(point.step for point in points) == list(range(1, 31)), "each point of the curve once"
+    scored = client.search_runs([experiment.experiment_id], "tags.`attn.stage` = 'score'")
+    assert {"bleu", "chrf", "bleu_paper", "perplexity", "parameters"} <= set(scored[-1].data.metrics)
+    assert "attn.fact.bleu_signature" in scored[-1].data.tags
+
+
+def test_the_reading_commands_answer(undisturbed: Path) -> None:
+    at = ["--workspace", str(undisturbed)]
+    changes = [word for setting in SMALL for word in ("--set", setting)]
+    listed = json.loads(attn("results", "--json", *at).stdout)
+    assert listed[0]["recipe"] == "demo"
+    assert listed[0]["BLEU"] is not None
+    assert "BLEU" in attn("report", "demo", *changes, *at, env={**os.environ, "BROWSER": "true"}).stdout
+    shown = attn("data", "show", "demo", *changes, *at)
+    assert shown.returncode == 0, shown.stderr
+    said = attn("translate", "demo", *changes, *at, "The old cat sleeps.", "")
+    assert said.returncode == 0, said.stderr
+    assert len(said.stdout.splitlines()) == 2, "an empty line stays a line"
+    assert json.loads(attn("plan", "demo", "--json", *changes, *at).stdout)[0]["state"] == "done"
+
+
+def killed_in(stage: str, words: list[str]) -> bool:
+    """Start the run and kill it hard as soon as it says that it is in this stage; False if it ended before."""
+    command = [sys.executable, "-u", "-m", "pipelines.cli", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            words_of_line = line.split()
+            if len(words_of_line) > 2 and words_of_line[1] == stage and words_of_line[-1] == "started":
+                time.sleep(0.3 if stage != "train" else 9.0)
+                os.kill(child.pid, signal.SIGKILL)
+                return True
+    return False
+
+
+def test_a_kill_in_the_middle_of_every_step_changes_nothing(undisturbed: Path, tmp_path: Path) -> None:
+    workspace = tmp_path / "killed"
+    words = run_words(workspace, SMALL)
+    killed = [stage for stage in STAGES if killed_in(stage, words)]
+    assert killed == list(STAGES)
+    done = attn(*words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert result_files(workspace) == result_files(undisturbed)
+    client = MlflowClient(tracking_uri=f"sqlite:///{workspace}/mlflow/mlflow.db")
+    experiment = client.get_experiment_by_name("demo")
+    assert experiment is not None
+    trained = client.search_runs(
+        [experiment.experiment_id], "tags.`attn.stage` = 'train' and attributes.status = 'FINISHED'"
+    )
+    made = [run for run in trained if "attn.cached" not in run.data.tags]
+    points = client.get_metric_history(made[0].info.run_id, "loss")
+    assert sorted(point.step for point in points) == list(range(1, 31)), "each point once, kill or no kill"
+
+
+def test_ctrl_c_leaves_nothing_broken(undisturbed: Path, tmp_path: Path) -> None:
+    words = run_words(tmp_path / "stopped", SMALL)
+    command = [sys.executable, "-u", "-m", "pipelines.cli", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if "vocabulary" in line:
+                child.send_signal(signal.SIGINT)
+                break
+        rest = child.stdout.read()
+        assert child.stderr is not None
+        errors = child.stderr.read()
+    assert child.returncode == 130
+    assert "Nothing is lost: the same command carries on" in rest
+    assert errors == ""
+
+
+def test_the_demo_learns_what_a_broken_mask_could_not(tmp_path: Path) -> None:
+    """A few hundred updates are enough to translate sentences that were never seen."""
+    settings = [
+        "corpus.train_pairs=20000", "corpus.test_pairs=200", "corpus.dev_pairs=200", "training.steps=450",
+        "training.warmup=150", "training.checkpoint_every=50", "training.dev_every=450", "scoring.bootstrap=20",
+    ]  # fmt: skip
+    done = attn(*run_words(tmp_path, settings))
+    assert done.returncode == 0, done.stdout + done.stderr
+    facts = json.loads(next(tmp_path.glob("score/*/record.json")).read_text())["facts"]
+    assert facts["bleu"] > 40
