@@ -1,0 +1,136 @@
+"""What a report reads and how it says figures: curves, samples, differences, ticks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from made_report import PAIRS, make_row
+
+from jobs import report_figures
+from jobs.artifacts import Artifact
+from jobs.configs import ReportConfig
+from jobs.report_data import lengths
+from jobs.report_files import gather, read_lines
+from jobs.report_page import compared, thinned
+from jobs.report_rows import Sample, attention_sentences, choose_samples, read_curve, read_samples
+from jobs.report_tables import Difference, differences, duration, markdown_text, results, scientific, signed
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def test_a_curve_survives_a_cut_line_and_figures_that_are_no_numbers(tmp_path: Path) -> None:
+    training = Artifact(str(tmp_path))
+    lines = ['{"update": 100, "loss": NaN}', '{"update": 50, "loss": 3.5}', '{"update": 50, "dev_loss": 3}', '{"upda']
+    training.write_text("curve.jsonl", "\n".join(lines))
+    assert read_curve(training) == [{"update": 50, "loss": 3.5, "dev_loss": 3}, {"update": 100}]
+
+
+def test_a_long_curve_is_thinned_but_keeps_its_ends_and_looks_at_the_development_set() -> None:
+    points = [{"update": float(at), **({"dev_loss": 1.0} if at % 1000 == 7 else {})} for at in range(10_000)]
+    kept = thinned(points)
+    assert len(kept) <= 600
+    assert kept[0] is points[0]
+    assert kept[-1] is points[-1]
+    assert sum("dev_loss" in point for point in kept) == 10
+
+
+def sample(line: int, chrf: float, source: str = "a b c d e f g h") -> Sample:
+    return Sample(line=line, source=source, reference="r", hypothesis="h", chrf=chrf, bleu=chrf)
+
+
+def test_samples_are_the_worst_the_best_and_others_none_twice() -> None:
+    everything = [sample(at, chrf=float(at)) for at in range(100)]
+    chosen = choose_samples(everything, 12)
+    assert [found.line for found in chosen["Worst"]] == [0, 1, 2, 3]
+    assert [found.line for found in chosen["Best"]] == [99, 98, 97, 96]
+    lines = [found.line for group in chosen.values() for found in group]
+    assert len(lines) == len(set(lines)) == 12
+    assert sum(len(group) for group in choose_samples(everything[:2], 20).values()) == 2
+
+
+def test_sentence_scores_are_of_the_sentence(tmp_path: Path) -> None:
+    row = make_row(tmp_path, "row", bleu=1, perplexity=2, parameters=3)
+    perfect, worse, _, empty = read_samples(row.translations)
+    assert perfect.chrf == pytest.approx(100)
+    assert perfect.bleu == pytest.approx(100)
+    assert 0 < worse.chrf < 100
+    assert empty.chrf == 0
+
+
+def test_the_sentences_for_attention_are_of_a_length_to_be_looked_at() -> None:
+    long, short = sample(0, 99, "word " * 60), sample(1, 99, "no")
+    clause = sample(2, 80, "he knows that she sleeps , because it is late")
+    plain = sample(3, 100, "the old dog sleeps in the large garden")
+    assert attention_sentences([long, short, plain, clause]) == [clause.source, plain.source]
+    assert attention_sentences([short]) == ["no"]
+
+
+def test_another_rows_translation_is_shown_only_for_the_same_sentence(tmp_path: Path) -> None:
+    row = make_row(tmp_path, "row", bleu=1, perplexity=2, parameters=3)
+    texts = {0: PAIRS[0][0], 1: "another sentence"}
+    assert read_lines(row.translations, [0, 1], texts) == {0: PAIRS[0][2]}
+
+
+# --- figures in words --------------------------------------------------------------------------------------------
+
+
+def test_a_difference_agrees_by_its_sign() -> None:
+    assert Difference(ours=0.1, paper=0.4).agrees is True
+    assert Difference(ours=-0.1, paper=0.4).agrees is False
+    assert Difference(ours=0.0, paper=0.4).agrees is False
+    assert Difference(ours=0.1, paper=0.0).agrees is None  # the paper sees no difference: nothing to agree with
+    assert Difference(ours=0.1).agrees is None
+
+
+def test_no_base_no_differences(tmp_path: Path) -> None:
+    inputs = make_row(tmp_path, "row", bleu=30, perplexity=5, parameters=1)
+    report = gather(ReportConfig(title="t", recipe="r", rows=("C/N=2",), table=3), [inputs])
+    assert differences(results(report.rows)) == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (signed(-0.004), "0.00"),
+        (signed(-1.5, 1), "−1.5"),
+        (duration(0.153), "0.15 s"),
+        (duration(42_000), "11.7 h"),
+        (scientific(3.3e18), "3.3·10¹⁸"),
+        (markdown_text("a|b <i> *c*\n#"), "a\\|b &lt;i&gt; \\*c\\* \\#"),
+        (report_figures.short(25_000), "25k"),
+        (report_figures.short(0.0001), "1e-4"),
+    ],
+)
+def test_figures_are_said_shortly(said: str, meant: str) -> None:
+    assert said == meant
+
+
+def test_words_that_differ_from_the_reference_are_marked() -> None:
+    assert compared("der alte Hund", "der junge Hund") == [("der", False), ("alte", True), ("Hund", False)]
+    assert compared("", "der Hund") == [("(nothing)", True)]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (3.7, 4.1), (-2, 0.5), (0, 2e6), (1e-5, 7e-4)])
+def test_ticks_are_round_inside_and_neither_few_nor_many(low: float, high: float) -> None:
+    found = report_figures.ticks(low, high)
+    assert 3 <= len(found) <= 8
+    assert all(low - 1e-12 <= value <= high + 1e-12 for value in found)
+    assert all(len(f"{value:.6g}") <= 7 for value in found)
+
+
+def test_a_logarithmic_axis_puts_equal_ratios_at_equal_distances() -> None:
+    axis = report_figures.Axis(low=1, high=100, start=0, end=200, log=True)
+    assert [axis(1), axis(10), axis(100)] == [0, 100, 200]
+    assert report_figures.log_ticks(1, 100) == [1, 2, 5, 10, 20, 50, 100]
+    assert report_figures.log_ticks(1, 1e6) == [1, 10, 100, 1e3, 1e4, 1e5, 1e6]
+
+
+def test_the_histogram_shows_every_pair() -> None:
+    svg = lengths({"lengths": {"bin": 8, "source": [1] * 100, "target": [2] * 90}})
+    assert svg is not None
+    counts = [int(count) for count in re.findall(r"source: (\d+) from", svg)]
+    assert sum(counts) == 100
+    assert len(counts) <= 40
+    assert lengths({}) is None
