@@ -124,6 +124,7 @@ class CleaningConfig:
     max_ratio: float | None = None  # words of the longer side over words of the shorter
     duplicates: bool = False  # drop all but one of equal pairs
     same_text: bool = False  # drop pairs whose sides are equal (untranslated)
+    wrong_encoding: bool = False  # drop pairs with control characters, or UTF-8 that was read as something else
     wrong_script: bool = False  # drop pairs with a side mostly in another script or mostly not letters
     wrong_language: bool = False  # drop pairs with a side that is plainly in another language
 
