@@ -1,0 +1,149 @@
+"""The translating job: the words of the model alone, in the order of the test set, and resumed where it stopped."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_model import random_directory, source_lines, target_line
+
+from jobs import translate
+from jobs.artifacts import Artifact
+from jobs.configs import Resources, TranslateConfig, TranslateResources
+from jobs.errors import UserError
+from jobs.events import Event, Note, Progress
+from transformer.config import SearchConfig
+from transformer.translator import Translator
+
+SEARCH = SearchConfig(beam=2, extra_length=4, n_best=2)
+ON = Resources(translate=TranslateResources(actors=2, cpus_per_actor=1, batch_tokens=30))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return Artifact(str(random_directory(tmp_path_factory.mktemp("model"))))
+
+
+@pytest.fixture
+def testset(tmp_path: Path) -> Artifact:
+    """Two files of pairs, a blank line among them, parts named in one file only."""
+    made = Artifact(str(tmp_path / "testset"))
+    sources = [*source_lines(12, seed=3), "", *source_lines(11, seed=4)]
+    references = [target_line(line) for line in sources]
+    first = pa.table({"source": sources[:10], "target": references[:10], "part": ["easy"] * 10})
+    second = pa.table({"source": sources[10:], "target": references[10:]})
+    for number, table in enumerate((first, second)):
+        with made.writing(f"pairs/part-{number:05d}.parquet") as path:
+            pq.write_table(table, path)
+    made.write_json("about.json", {"source_language": "ka", "target_language": "ak", "pairs": 24})
+    return made
+
+
+def run(model: Artifact, testset: Artifact, out: Artifact, on: Resources = ON) -> tuple[Any, list[Event]]:
+    events: list[Event] = []
+    facts = translate.run(
+        TranslateConfig(search=SEARCH), model=model, testset=testset, out=out, on=on, log=events.append
+    )
+    return facts, events
+
+
+@pytest.mark.ray
+def test_the_job_says_what_the_model_says_line_by_line(
+    ray_session: None, model: Artifact, testset: Artifact, tmp_path: Path
+) -> None:
+    out = Artifact(str(tmp_path / "out"))
+    facts, events = run(model, testset, out)
+    table = pq.read_table(tmp_path / "out" / "translations.parquet")
+    pairs = translate.read_pairs(testset)
+    translator = Translator.load(Path(model.uri))
+    alone = [translator.translate([source], SEARCH)[0] for source in pairs["source"].to_pylist()]
+    assert table["line"].to_pylist() == list(range(24))
+    assert table["source"].to_pylist() == pairs["source"].to_pylist()
+    assert table["part"].to_pylist() == ["easy"] * 10 + [None] * 14
+    assert table["hypothesis"].to_pylist() == [t.text for t in alone]
+    assert table["tokens"].to_pylist() == [t.tokens for t in alone]
+    assert table["score"].to_pylist() == pytest.approx([t.score for t in alone], abs=1e-4)
+    assert [[a["text"] for a in several] for several in table["alternatives"].to_pylist()] == [
+        [a.text for a in t.alternatives] for t in alone
+    ]
+    assert table["hypothesis"][12].as_py() == ""
+    assert out.read_text("hypotheses.txt").split("\n")[:-1] == [t.text for t in alone]
+    assert out.read_json("about.json")["target_language"] == "ak"
+    assert out.read_json("about.json")["search"]["beam"] == 2
+
+    forced = translator.forced(pairs["source"].to_pylist(), pairs["reference"].to_pylist())
+    perplexity = math.exp(-sum(f.log_probability for f in forced) / sum(f.tokens for f in forced))
+    assert facts["perplexity"] == pytest.approx(perplexity, rel=1e-4)
+    assert facts["sentences"] == 24
+    assert facts["target_tokens"] == sum(t.tokens for t in alone)
+    assert facts["parameters"] == 12345
+    assert facts["tokens_per_second"] > 0
+    said = [event for event in events if isinstance(event, Progress)]
+    assert (said[-1].done, said[-1].total) == (24, 24)
+
+
+@pytest.mark.ray
+def test_an_interrupted_job_goes_on_where_it_stopped(
+    ray_session: None, model: Artifact, testset: Artifact, tmp_path: Path
+) -> None:
+    """Even with other batches than before; and the result is that of a job that was never interrupted."""
+    out = Artifact(str(tmp_path / "out"))
+    run(model, testset, out)
+    whole = out.read_bytes("hypotheses.txt")
+    batches = out.names("work")
+    assert len(batches) >= 3
+    for name in batches[1:]:
+        out.delete(f"work/{name}")
+    kept = pq.read_table(tmp_path / "out" / "work" / batches[0])["line"].to_pylist()
+    bigger = replace(ON, translate=replace(ON.translate, batch_tokens=500, actors=1))
+    facts, events = run(model, testset, out, bigger)
+    assert out.read_bytes("hypotheses.txt") == whole
+    assert facts["sentences"] == 24
+    assert next(e for e in events if isinstance(e, Note)).text.startswith(f"{len(kept)} of 24")
+    assert next(e for e in events if isinstance(e, Progress)).done > len(kept)
+    again, events = run(model, testset, out)
+    assert again == {**facts, "seconds": again["seconds"], "tokens_per_second": again["tokens_per_second"]}
+    assert not [e for e in events if isinstance(e, Progress)], "all was there already"
+
+
+def test_a_line_done_twice_counts_once(tmp_path: Path) -> None:
+    work = Artifact(str(tmp_path / "work"))
+    for name, lines in (("a.parquet", [0, 1]), ("b.parquet", [1, 2])):
+        rows: dict[str, list[Any]] = {"line": lines}
+        for field in translate.DONE:
+            if field.name != "line":
+                filler: Any = "" if field.type == pa.string() else [] if pa.types.is_list(field.type) else 1
+                rows[field.name] = [filler] * 2
+        with work.writing(name) as path:
+            pq.write_table(pa.table(rows, schema=translate.DONE), path)
+    assert sorted(translate.read_done(work)["line"].to_pylist()) == [0, 1, 2]
+    assert translate.missing_lines(5, work) == [3, 4]
+
+
+def test_a_batch_is_named_by_its_lines() -> None:
+    assert translate.batch_name([3, 1]) == translate.batch_name([3, 1])
+    assert translate.batch_name([3, 1]) != translate.batch_name([3, 2])
+
+
+def test_a_directory_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has no config.json, model.safetensors, subwords.model"):
+        translate.read_model(Artifact(str(tmp_path)))
+
+
+def test_a_config_that_describes_no_model_is_refused(model: Artifact, tmp_path: Path) -> None:
+    broken = Artifact(str(tmp_path / "broken"))
+    for name in ("model.safetensors", "subwords.model"):
+        broken.write_bytes(name, b"")
+    broken.write_json("config.json", {"model": {"leyers": 2}, "vocabulary_size": 3})
+    with pytest.raises(UserError, match=r"does not describe a model.*leyers"):
+        translate.read_model(broken)
+
+
+def test_a_test_set_without_pairs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no pairs"):
+        translate.read_pairs(Artifact(str(tmp_path)))

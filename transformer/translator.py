@@ -1,0 +1,162 @@
+"""A model directory put to use: text in, text out, and a look at its attention. Needs no cluster and no tracking.
+
+Reads  config.json, model.safetensors, subwords.model      By hand  Translator.load("model").translate(["A sentence."])
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from transformer import beam
+from transformer.beam import Forced, Hypothesis
+from transformer.checkpoint import load_weights
+from transformer.config import END, START, ModelConfig, SearchConfig
+from transformer.model import Transformer, attention_maps
+from transformer.subwords import Subwords
+
+CONFIG, WEIGHTS, SUBWORDS = "config.json", "model.safetensors", "subwords.model"
+MODEL_FILES = (CONFIG, WEIGHTS, SUBWORDS)
+BATCH_TOKENS = 2_000
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One way to say it: the text, what it was ranked by, and how many subwords it has."""
+
+    text: str
+    score: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The best translation of a text, and as many more as were asked for: `alternatives[0]` is the best one again."""
+
+    text: str
+    score: float
+    tokens: int
+    alternatives: tuple[Alternative, ...]
+
+    @classmethod
+    def of(cls, alternatives: Sequence[Alternative]) -> Translation:
+        best = alternatives[0]
+        return cls(best.text, best.score, best.tokens, tuple(alternatives))
+
+
+NOTHING = Translation.of([Alternative("", 0.0, 0)])  # what a blank line becomes
+
+
+class TranslatesText(Protocol):
+    """What an engine must be able to do; ours and CTranslate2's do the same."""
+
+    def translate(self, texts: Sequence[str], search: SearchConfig | None = None) -> list[Translation]: ...
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """Who looks at whom, by layer and head. Rows are queries and sum to one, columns are keys.
+
+    The source's tokens end with END. The target's are what the decoder reads: START, then the translation.
+    """
+
+    source_tokens: list[str]
+    target_tokens: list[str]
+    encoder: list[Tensor]  # for each layer (H, S, S)
+    decoder: list[Tensor]  # (H, T, T)
+    cross: list[Tensor]  # (H, T, S)
+
+
+def length_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Places of sentences to handle together: of like length, at most so many tokens with padding; longest first."""
+    batches: list[list[int]] = []
+    for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
+        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= batch_tokens:
+            batches[-1].append(place)
+        else:
+            batches.append([place])
+    return batches
+
+
+class Translator:
+    """A trained model with its subwords. A text's translation does not depend on the texts beside it."""
+
+    def __init__(self, model: Transformer, subwords: Subwords, batch_tokens: int = BATCH_TOKENS) -> None:
+        if model.vocabulary_size < len(subwords):
+            raise ValueError(
+                f"The model knows {model.vocabulary_size} subwords and its vocabulary has {len(subwords)}: "
+                f"they do not belong together."
+            )
+        self.model = model.eval()
+        self.subwords = subwords
+        self.batch_tokens = batch_tokens
+
+    @classmethod
+    def load(cls, directory: Path | str, device: str = "cpu", batch_tokens: int = BATCH_TOKENS) -> Translator:
+        directory = Path(directory)
+        model = Transformer(*model_shape(json.loads((directory / CONFIG).read_text(encoding="utf-8"))))
+        load_weights(directory / WEIGHTS, model)
+        return cls(model.to(device), Subwords.load(directory / SUBWORDS), batch_tokens)
+
+    def translate(self, texts: Sequence[str], search: SearchConfig | None = None) -> list[Translation]:
+        """Each text's translation, in the order of the texts. A blank text stays blank."""
+        sources = self.subwords.encode_all(texts)
+        found = self.search([ids for ids in sources if ids], search or SearchConfig())
+        waiting = iter(found)
+        return [self.translation(next(waiting)) if ids else NOTHING for ids in sources]
+
+    def search(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[Hypothesis]]:
+        """The same for subword ids, each source with its `n_best` translations."""
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for places in length_batches([len(ids) + 1 for ids in sources], self.batch_tokens):
+            for place, hypotheses in zip(
+                places, beam.search(self.model, [sources[place] for place in places], search), strict=True
+            ):
+                found[place] = hypotheses
+        return found
+
+    def translation(self, hypotheses: Sequence[Hypothesis]) -> Translation:
+        return Translation.of([Alternative(self.text(h.ids), h.score, len(h.ids)) for h in hypotheses])
+
+    def text(self, ids: Sequence[int]) -> str:
+        """One line, whatever the bytes of a vocabulary with byte fallback may spell."""
+        return self.subwords.decode(ids).replace("\r", " ").replace("\n", " ")
+
+    def forced(self, sources: Sequence[str], targets: Sequence[str]) -> list[Forced]:
+        """How probable the model finds given translations; tokens count END."""
+        source_ids, target_ids = self.subwords.encode_all(sources), self.subwords.encode_all(targets)
+        scored: list[Forced] = [Forced(0.0, 0)] * len(source_ids)
+        lengths = [max(len(s), len(t)) + 1 for s, t in zip(source_ids, target_ids, strict=True)]
+        for places in length_batches(lengths, self.batch_tokens):
+            chosen = beam.forced(self.model, [source_ids[p] for p in places], [target_ids[p] for p in places])
+            for place, score in zip(places, chosen, strict=True):
+                scored[place] = score
+        return scored
+
+    def attention(self, text: str, target_text: str | None = None) -> AttentionMaps:
+        """Attention while reading `text` and saying `target_text`, or the model's own translation if none is given."""
+        source = [*self.subwords.encode(text), END]
+        if target_text is None:
+            (hypotheses,) = beam.search(self.model, [source[:-1]], SearchConfig())
+            spoken = list(hypotheses[0].ids)
+        else:
+            spoken = self.subwords.encode(target_text)
+        target = [START, *spoken]
+        device = self.model.output_weight.device
+        maps = attention_maps(self.model, torch.tensor([source], device=device), torch.tensor([target], device=device))
+        encoder, decoder, cross = ([layer[0].cpu() for layer in side] for side in maps)
+        return AttentionMaps(self.subwords.pieces(source), self.subwords.pieces(target), encoder, decoder, cross)
+
+
+def model_shape(about: Any) -> tuple[ModelConfig, int]:
+    """The model of a directory by its config.json."""
+    try:
+        return ModelConfig(**about["model"]), int(about["vocabulary_size"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"config.json does not describe a model: {error}") from error
