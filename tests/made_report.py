@@ -72,7 +72,13 @@ def make_row(root: Path, name: str, *, bleu: float, perplexity: float, parameter
               "bleu_signature": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0", "lines": 4,
               "perplexity": perplexity, "parameters": parameters, "bleu_part_new_words": bleu - 5}  # fmt: skip
     trained = {"updates": 2000, "seconds": 300.0, "flops": 1.5e14, "tokens_per_second": 4000.0, "dev_perplexity": 5.0}
-    facts = {"scores": scored, "training": trained, "translations": {"seconds": 9.0}, "model": {"checkpoints": 5}}
+    facts: dict[str, dict[str, Any]]
+    facts = {
+        "scores": scored,
+        "training": trained,
+        "translations": {"seconds": 9.0},
+        "model": {"checkpoints": 5},
+    }
     settings = {"training": {"class": "TrainConfig", "training": {"class": "TrainingConfig", "steps": 2000}}}
     for step, artifact in found.items():
         artifact.write_json("record.json", record(step, facts.get(step, {}), settings.get(step)))

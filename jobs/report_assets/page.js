@@ -79,7 +79,7 @@ function drawn(element, draw) {
   new ResizeObserver(() => {
     if (Math.abs(element.clientWidth - width) < 1 || matchMedia("print").matches) return;
     width = element.clientWidth;
-    draw(width);
+    requestAnimationFrame(() => draw(width));
   }).observe(element);
 }
 
