@@ -30,7 +30,7 @@ def work_through(items: Sequence[Item], act: Callable[[Item], Said], on: DataRes
     logging.getLogger("ray.data").setLevel(logging.WARNING)
     rows = [{"position": position} for position in range(len(items))]
     data = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
-        partial(_act_on_row, list(items), act), num_cpus=on.cpus_per_task, concurrency=on.tasks
+        partial(_act_on_row, list(items), act), num_cpus=on.cpus_per_task, concurrency=min(on.tasks, len(rows))
     )
     data.context.enable_progress_bars = False
     data.context.op_resource_reservation_enabled = False  # what it holds back for a reader leaves one CPU of two idle
