@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,10 +91,11 @@ def load_weights(file: Path, model: nn.Module) -> None:
         )
 
 
-def average(files: Sequence[Path]) -> dict[str, Tensor]:
+def average(files: Iterable[Path]) -> dict[str, Tensor]:
     """The mean of several checkpoints' weights, summed in double precision, one file in memory at a time."""
     total: dict[str, Tensor] = {}
-    for file in files:
+    count = 0
+    for count, file in enumerate(files, start=1):  # noqa: B007  the last count is the number of files
         for name, weight in load_file(file).items():
             total[name] = total[name].add_(weight) if name in total else weight.double()
-    return {name: (weight / len(files)).float() for name, weight in total.items()}
+    return {name: (weight / count).float() for name, weight in total.items()}

@@ -1,0 +1,171 @@
+"""Train a model on micro-batches (section 5): the same training on any number of workers, interrupted or not.
+
+Ray Train starts the workers, restarts them when one is lost, and keeps the checkpoints; jobs/train_worker.py is what
+they do. Run again after a crash, it goes on from the last checkpoint, on as many workers as there then are.
+
+Reads   shards/<id> of the training and of the development set
+Writes  train/<id>/work/<run>/update-*/ (checkpoints), checkpoints.json, curve.jsonl, model.json
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import ray
+from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+from jobs.artifacts import WORK, Artifact
+from jobs.cluster import require_resources
+from jobs.configs import Resources, TrainConfig
+from jobs.errors import UserError
+from jobs.events import Facts, Log, Note
+from jobs.object_store import resolve
+from jobs.train_backend import GroupConfig
+from jobs.train_plan import Mailbox, Plan, micro_batches_per_update
+from jobs.train_snapshot import STATE, checkpoint_names, mend, update_of
+
+WORKER = "jobs.train_worker"  # loaded by name, in the workers only: it brings torch
+POLL_SECONDS = 0.25
+TRAINER: Any = DataParallelTrainer  # its annotations name the classes of Ray Train's first version
+WORKER_ENVIRONMENT = {
+    # glibc gives large blocks back to the kernel at once and pays for fresh pages at every step: let it keep them
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**40),
+    "MALLOC_TOP_PAD_": str(2**26),
+    "MALLOC_ARENA_MAX": "1",
+}
+CONTROLLER_ENVIRONMENT = {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5"}
+
+
+def run(config: TrainConfig, *, shards: Artifact, dev: Artifact, out: Artifact, on: Resources, log: Log) -> Facts:
+    """Facts: parameters, updates, loss, dev_loss, dev_perplexity, tokens_per_second, seconds, flops and more."""
+    name = out.uri.partition("?")[0].rstrip("/").rpartition("/")[2]
+    place = out.child(WORK).child(name)
+    plan = make_plan(config, shards, dev, place, on)
+    mend(place)
+    fit(plan, on, log)
+    names = checkpoint_names(place)
+    out.write_json("checkpoints.json", [{"update": update_of(n), "path": f"{WORK}/{name}/{n}"} for n in names])
+    out.write_json("model.json", {"model": asdict(config.model), "vocabulary_size": plan.vocabulary_size})
+    curve = place.read_text(f"{names[-1]}/curve.jsonl")
+    out.write_text("curve.jsonl", curve)
+    return facts(place.read_json(f"{names[-1]}/{STATE}"), json.loads(curve.splitlines()[-1]))
+
+
+def facts(state: Mapping[str, Any], last: Mapping[str, float]) -> Facts:
+    """What is worth knowing of a finished run. Training loss is with smoothing, perplexities are without."""
+    return {
+        "parameters": state["parameters"],
+        "updates": state["update"],
+        "target_tokens": state["target_tokens"],
+        "seconds": round(state["seconds"], 3),
+        "tokens_per_second": round(state["target_tokens"] / max(state["seconds"], 1e-9), 3),
+        "flops": state["flops"],
+        "flops_share": last["flops_share"],
+        "skipped_updates": state["skipped"],
+        "workers": state["world_size"],
+        "peak_memory_gb": round(state["peak_memory_gb"], 3),
+        **{name: last[name] for name in ("loss", "perplexity", "dev_loss", "dev_perplexity", "padding_share")},
+    }
+
+
+def make_plan(config: TrainConfig, shards: Artifact, dev: Artifact, place: Artifact, on: Resources) -> Plan:
+    about, dev_about = shards.read_json("about.json"), dev.read_json("about.json")
+    if about["vocabulary_size"] != dev_about["vocabulary_size"]:
+        raise UserError(
+            f"The training set was encoded with {about['vocabulary_size']} subwords and the development set with "
+            f"{dev_about['vocabulary_size']}: encode both with the same vocabulary."
+        )
+    if about["micro_batches"] == 0 or dev_about["micro_batches"] == 0:
+        empty = "training" if about["micro_batches"] == 0 else "development"
+        raise UserError(f"The {empty} set is empty: no pair was left after cleaning. Loosen shards.cleaning.")
+    per_worker = on.train.gpus_per_worker or on.train.cpus_per_worker
+    return Plan(
+        model=config.model,
+        training=config.training,
+        vocabulary_size=about["vocabulary_size"],
+        per_update=micro_batches_per_update(config.training.tokens_per_update, about["micro_batch_tokens"]),
+        shards=shards,
+        dev=dev,
+        run=place,
+        threads=max(1, int(on.train.cpus_per_worker)),
+        gpus_per_worker=on.train.gpus_per_worker,
+        precision=on.train.precision,
+        compile=on.train.compile,
+        worker_flops=on.device_tflops * 1e12 * per_worker if on.device_tflops else None,
+        mailbox=None,
+    )
+
+
+def scaling(plan: Plan, on: Resources, log: Log) -> ScalingConfig:
+    """How many workers, each with what. Never more than an update has micro-batches."""
+    most = min(on.train.workers, plan.per_update)
+    least = min(on.train.min_workers or most, most)
+    if most < on.train.workers:
+        log(Note(f"An update has {plan.per_update} micro-batches, so {most} of {on.train.workers} workers are used."))
+    need = {"CPU": on.train.cpus_per_worker, "GPU": on.train.gpus_per_worker}
+    require_resources("Training", cpus=least * need["CPU"], gpus=least * need["GPU"])
+    return ScalingConfig(
+        num_workers=most if least == most else (least, most),
+        use_gpu=on.train.gpus_per_worker > 0,
+        resources_per_worker={name: amount for name, amount in need.items() if amount},
+    )
+
+
+def work(settings: dict[str, Any]) -> None:
+    """What Ray Train starts on every worker."""
+    importlib.import_module(WORKER).train(settings["plan"])
+
+
+def fit(plan: Plan, on: Resources, log: Log) -> None:
+    """Train to the end, passing on what rank 0 says meanwhile."""
+    mailbox: Any = ray.remote(num_cpus=0)(Mailbox).remote()
+    storage = resolve(plan.run.uri)
+    os.environ.update({name: value for name, value in CONTROLLER_ENVIRONMENT.items() if name not in os.environ})
+    trainer: Any = TRAINER(
+        work,
+        train_loop_config={"plan": replace(plan, mailbox=mailbox)},
+        backend_config=GroupConfig(),
+        scaling_config=scaling(plan, on, log),
+        run_config=RunConfig(
+            name=storage[1].rpartition("/")[2],
+            storage_path=storage[1].rpartition("/")[0],
+            storage_filesystem=storage[0],
+            failure_config=FailureConfig(max_failures=on.train.max_failures),
+            checkpoint_config=CheckpointConfig(num_to_keep=plan.training.keep_checkpoints),
+            worker_runtime_env={"env_vars": WORKER_ENVIRONMENT},
+        ),
+    )
+    problem = attend_to(trainer, mailbox, log)
+    sentence = ray.get(mailbox.failure.remote())
+    ray.kill(mailbox)
+    if sentence is not None:
+        raise UserError(sentence)
+    if problem is not None:
+        raise problem
+
+
+def attend_to(trainer: Any, mailbox: Any, log: Log) -> Exception | None:
+    """Run the trainer in a thread of its own while this one empties the mailbox. What went wrong, if anything."""
+    problems: list[Exception] = []
+
+    def fit() -> None:
+        try:
+            trainer.fit()
+        except Exception as error:
+            problems.append(error)
+
+    thread = threading.Thread(target=fit, daemon=True, name="ray-train")
+    thread.start()
+    while thread.is_alive():
+        thread.join(POLL_SECONDS)
+        for event in ray.get(mailbox.take.remote()):
+            log(event)
+    return problems[0] if problems else None

@@ -1,0 +1,270 @@
+"""What each training worker does: updates, a look at the development set now and then, checkpoints (section 5).
+
+All workers go through the same updates in step; where training stands is one integer, the update. Rank 0 alone speaks,
+to a mailbox that the driver empties.
+
+Reads   shards and development micro-batches      Writes  checkpoints (jobs/train_checkpoints.py)
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import time
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from itertools import islice
+
+import ray
+import ray.train
+import torch
+import torch.distributed as dist
+
+from jobs.errors import UserError
+from jobs.events import Event, Metrics, Note, Progress
+from jobs.micro_batches import Stream, read_ahead, read_index
+from jobs.train_checkpoints import Saver, last_checkpoint
+from jobs.train_curve import Curve, NotFinite, Point, Standing, flops_by_row
+from jobs.train_plan import Plan
+from transformer import checkpoint
+from transformer.batching import Batch
+from transformer.model import Transformer, count_parameters
+from transformer.schedule import learning_rate
+from transformer.update import Gradients, MicroBatch, Ranks, evaluate, make_optimizer, update
+
+GROUP_TIMEOUT = timedelta(minutes=10)
+PROGRESS_SECONDS = 1.0
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+def train(plan: Plan) -> None:
+    """The function that Ray Train runs on every worker. A failure that no retry would mend is left in the mailbox."""
+    if ray.get(plan.mailbox.failure.remote()) is not None:
+        return
+    try:
+        with process_group() as ranks:
+            Worker(plan, ranks).run()
+    except UserError as error:
+        ray.get(plan.mailbox.fail.remote(str(error)))
+
+
+@contextmanager
+def process_group() -> Iterator[Ranks]:
+    """All workers in one torch.distributed group: NCCL between GPUs, gloo between CPUs. None is needed for one."""
+    context = ray.train.get_context()
+    ranks = Ranks(context.get_world_rank(), context.get_world_size())
+    if ranks.world_size == 1:
+        yield ranks
+        return
+    backend = "nccl" if ray.get_gpu_ids() else "gloo"
+    dist.init_process_group(backend, rank=ranks.rank, world_size=ranks.world_size, timeout=GROUP_TIMEOUT)
+    try:
+        yield ranks
+    finally:
+        dist.destroy_process_group()
+
+
+def own_device() -> torch.device:
+    """This worker's GPU among those of its node that are visible, or the CPU."""
+    own = ray.get_gpu_ids()
+    if not own:
+        return torch.device("cpu")
+    visible = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+    return torch.device("cuda", visible.index(str(own[0])))
+
+
+class Worker:
+    """One rank of a training run."""
+
+    def __init__(self, plan: Plan, ranks: Ranks) -> None:
+        self.plan, self.ranks, self.config = plan, ranks, plan.training
+        self.device = own_device()
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+            torch.set_float32_matmul_precision("high")  # TF32
+        else:
+            torch.set_num_threads(plan.threads)
+        self.index = read_index(plan.shards)
+        self.dev_index = read_index(plan.dev)
+        self.stream = Stream(self.index, self.config.seed, plan.per_update)
+        self.flops = flops_by_row(self.index, plan.model, plan.vocabulary_size)
+        self.model = self._build()
+        self.optimizer = make_optimizer(self.model, self.config)
+        self.gradients = Gradients(self.model, plan.per_update)
+        self.saver = Saver(plan.run, ranks.rank)
+        self._spoke = 0.0  # when we last told how far we are
+        self._at = 0  # position of the micro-batch at work
+        self.curve = self._restore()
+        self._saved = self.curve.standing.update
+
+    def _build(self) -> Transformer:
+        torch.manual_seed(self.config.seed)  # the same initial weights on every rank
+        model = Transformer(self.plan.model, self.plan.vocabulary_size).to(self.device).train()
+        if self.plan.compile:
+            model.hidden = torch.compile(model.hidden, dynamic=True)  # type: ignore[method-assign]
+        return model
+
+    def _restore(self) -> Curve:
+        with last_checkpoint() as directory:
+            if directory is None:
+                standing, points = Standing(), list[Point]()
+            else:
+                standing = Standing.from_json(checkpoint.read_state(directory))
+                points = checkpoint.read_curve(directory)
+                checkpoint.restore(directory, self.model, self.optimizer)
+        standing.world_size, standing.parameters = self.ranks.world_size, count_parameters(self.model)
+        if points:
+            self.say(Note(f"Going on from the checkpoint of update {standing.update:,}."), *map(as_metrics, points))
+        return Curve(standing, points, peak_flops=self._peak_flops())
+
+    def _peak_flops(self) -> float:
+        """What all workers together could do at best: as the profile says, or as measured on a large product."""
+        own = self.plan.worker_flops or measured_flops(
+            self.device, torch.bfloat16 if self.plan.precision == "bf16" else torch.float32
+        )
+        total = torch.tensor(own, device=self.device)
+        self.ranks.sum(total)
+        return float(total)
+
+    def run(self) -> None:
+        steps = self.config.steps
+        first = self.curve.standing.update + 1
+        with closing(self._micro_batches(first)) as ahead:
+            self.curve.pause()
+            for number in range(first, steps + 1):
+                self._update(number, ahead)
+                measured = number % self.config.dev_every == 0 or number == steps
+                if measured or number % self.config.log_every == 0 or number == 1:
+                    self._point(number, measure=measured)
+                if number % self.config.checkpoint_every == 0 or number == steps:
+                    self._save()
+
+    def _update(self, number: int, ahead: Iterator[MicroBatch]) -> None:
+        rows = self.stream.rows(number)
+        with self._autocast(), self._memory_guard(number):
+            outcome = update(
+                self.model,
+                self.optimizer,
+                self.gradients,
+                islice(ahead, len(self._own_places())),
+                tokens=int(self.index.target_tokens[rows].sum()),
+                learning_rate=self._rate(number),
+                config=self.config,
+                ranks=self.ranks,
+            )
+        self.curve.add(number, rows, self.index, outcome, float(self.flops[rows].sum()))
+        if self.device.type == "cpu":  # on a GPU looking would mean waiting
+            self._look()
+        self._progress(number)
+
+    def _own_places(self) -> range:
+        """Which of an update's micro-batches are this rank's."""
+        return range(self.ranks.rank, self.plan.per_update, self.ranks.world_size)
+
+    def _micro_batches(self, first: int) -> Generator[MicroBatch]:
+        """This rank's micro-batches from update `first` on, read ahead."""
+
+        def places() -> Iterator[tuple[int, int]]:
+            for number in range(first, self.config.steps + 1):
+                for place in self._own_places():
+                    yield place, self.stream.positions(number)[place]
+
+        rows = (self.stream.row(position) for _, position in places())
+        with closing(read_ahead(self.plan.shards, self.index, rows, pin=self.device.type == "cuda")) as batches:
+            for (place, position), batch in zip(places(), batches, strict=True):
+                self._at = position
+                yield MicroBatch(place, position, batch.to(self.device))
+
+    def _rate(self, number: int) -> float:
+        factor, warmup = self.config.learning_rate, self.config.warmup
+        return learning_rate(number, d_model=self.plan.model.d_model, warmup=warmup, factor=factor)
+
+    def _look(self) -> None:
+        """Wait for the outcomes so far, and stop at one that is not finite unless told to skip."""
+        try:
+            self.curve.look(skip=self.config.non_finite == "skip")
+        except NotFinite as bad:
+            where = "" if bad.place is None else f" in {self._name(self.stream.positions(bad.update)[bad.place])}"
+            raise UserError(
+                f"The loss of update {bad.update:,} is not a finite number{where}. {self._last_good()} Lower "
+                f"training.learning_rate, set training.clip_norm, or let such updates go: training.non_finite=skip."
+            ) from bad
+
+    def _name(self, position: int) -> str:
+        row = self.stream.row(position)
+        return f"micro-batch {position:,} (pool {self.index.pool[row]}, row group {self.index.row_group[row]})"
+
+    def _last_good(self) -> str:
+        return f"The last good checkpoint is that of update {self._saved:,}." if self._saved else "No checkpoint yet."
+
+    def _point(self, number: int, *, measure: bool) -> None:
+        self._look()
+        point = self.curve.point(learning_rate=self._rate(number))
+        if measure:
+            with self._autocast():
+                loss, nll = evaluate(self.model, self._dev_batches(), self.config.label_smoothing, self.ranks)
+            point["dev_loss"], point["dev_perplexity"] = loss, math.exp(min(nll, 700))
+            self.curve.pause()
+        self.say(as_metrics(point))
+
+    def _dev_batches(self) -> Iterator[Batch]:
+        rows = range(self.ranks.rank, len(self.dev_index), self.ranks.world_size)
+        with closing(read_ahead(self.plan.dev, self.dev_index, rows)) as batches:
+            for batch in batches:
+                yield batch.to(self.device)
+
+    def _save(self) -> None:
+        self._look()
+        standing = self.curve.standing
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        standing.peak_memory_gb = max(standing.peak_memory_gb, memory)
+        self.saver.save(self.model, self.optimizer, self.curve)
+        self._saved = standing.update
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.plan.precision == "bf16")
+
+    @contextmanager
+    def _memory_guard(self, number: int) -> Iterator[None]:
+        """Say in a sentence what was too much."""
+        try:
+            yield
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not any(words in str(error) for words in OUT_OF_MEMORY):
+                raise
+            raise UserError(
+                f"Out of memory at update {number:,} in {self._name(self._at)}. {self._last_good()} Lower "
+                f"shards.micro_batch_tokens: an update keeps its size, in more and smaller micro-batches."
+            ) from error
+
+    def _progress(self, number: int) -> None:
+        now = time.monotonic()
+        if now - self._spoke < PROGRESS_SECONDS and number < self.config.steps:
+            return
+        self._spoke = now
+        last = self.curve.points[-1] if self.curve.points else None
+        detail = f"loss {last['loss']:.3f}, {last['tokens_per_second']:,.0f} tokens/s" if last else ""
+        self.say(Progress(number, self.config.steps, "updates", detail))
+
+    def say(self, *events: Event) -> None:
+        if self.ranks.rank == 0:
+            self.plan.mailbox.put.remote(events)
+
+
+def as_metrics(point: Point) -> Metrics:
+    return Metrics(int(point["update"]), {name: value for name, value in point.items() if name != "update"})
+
+
+def measured_flops(device: torch.device, dtype: torch.dtype) -> float:
+    """This device's rate on a large matrix product, now: what a perfect training loop would reach."""
+    size = 1024 if device.type == "cpu" else 4096
+    square = torch.ones(size, size, device=device, dtype=dtype)
+    best = math.inf
+    for _ in range(4):
+        started = time.perf_counter()
+        product = square @ square
+        float(product[0, 0])  # waits for a GPU
+        best = min(best, time.perf_counter() - started)
+    return 2 * size**3 / best
