@@ -21,6 +21,7 @@ PUNCTUATION = str.maketrans(
         **dict.fromkeys("“”„‟«»″〝〞＂", '"'),
         **dict.fromkeys("‘’‚‛‹›′`´＇", "'"),
         **dict.fromkeys("‐‑‒–—―−﹘－", "-"),
+        **dict.fromkeys("\u00a0\u2002\u2003\u2009\u200a\u202f\u3000", " "),
         "…": "...",
     }
 )

@@ -105,10 +105,10 @@ def looks_like_another_language(text: str, language: str) -> bool:
     found = len([word for word in words if word in own])
     if 3 * found >= len(words):  # no line of running text has more
         return False
-    seen = [others for word in words if (others := _languages_of().get(word))]
     counts = dict.fromkeys(SMALL_WORDS, 0)
-    for others in seen:
-        for other in others:
+    languages_of = _languages_of()
+    for word in words:
+        for other in languages_of.get(word, ()):
             counts[other] += 1
     del counts[language]
     most = max(counts.values())
