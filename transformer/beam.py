@@ -2,9 +2,10 @@
 
 At every step the extensions of a sentence's hypotheses are ranked by log-probability. Of the first `beam`, those that
 end are finished; the best `beam` that do not end live on. The search of a sentence is over when `beam` hypotheses have
-finished, and the result is the best of them by log-probability over length penalty (length counts END). It stops
-before that when no living hypothesis could still come to stand among the best, which changes no result: a
-log-probability only falls, and no penalty is larger than that of the longest output. Beam 1 is greedy search.
+finished, one of them as the first of its step: without that, a few improbable early ends would cut off a translation
+that the model is sure of. The result is the best of the finished by log-probability over length penalty (length counts
+END). The search stops before that when no living hypothesis could still come to stand among the best, which changes no
+result: a log-probability only falls, and no penalty is larger than that of the longest output. Beam 1 is greedy search.
 
 A sentence's translation does not depend on its neighbours: they share matrix products and nothing else.
 """
@@ -83,14 +84,16 @@ def output_limit(model: Transformer, source_length: int, config: SearchConfig) -
 
 
 class _Finished:
-    """The finished hypotheses of one sentence, best first, and how many there have been."""
+    """The finished hypotheses of one sentence, best first; and whether one of them was the first of its step."""
 
     def __init__(self, n_best: int) -> None:
         self.n_best = n_best
         self.hypotheses: list[Hypothesis] = []
+        self.favourite = False
 
-    def add(self, hypothesis: Hypothesis) -> None:
+    def add(self, hypothesis: Hypothesis, rank: int) -> None:
         self.hypotheses.append(hypothesis)
+        self.favourite |= rank == 0
         self.hypotheses.sort(key=lambda h: -h.score)  # stable: of equals, the first found stands first
 
     @property
@@ -157,7 +160,7 @@ class _Batch:
             log_probability = float(best.scores[row, rank])
             ids = self.history_NWT[row, best.parents[row, rank], 1:].tolist()
             hypothesis = Hypothesis(tuple(ids), log_probability / penalty, log_probability)
-            self.finished[self.rows[row]].add(hypothesis)
+            self.finished[self.rows[row]].add(hypothesis, rank)
 
     def _go_on(self, best: _Extensions, beam: int) -> None:
         """The best `beam` hypotheses that have not ended live on."""
@@ -172,10 +175,10 @@ class _Batch:
         """Find the sentences that are done; when they are many, they leave the batch."""
         finished = [self.finished[row] for row in self.rows.tolist()]
         bars = torch.tensor([f.bar for f in finished], dtype=torch.float64, device=self.rows.device)
-        enough = torch.tensor([len(f.hypotheses) >= config.beam for f in finished], device=self.rows.device)
+        enough = [f.favourite and len(f.hypotheses) >= config.beam for f in finished]
         longest = length_penalty(self.limits + 1, config.alpha).to(self.rows.device)
         reachable = self.scores_NW.amax(dim=1) / longest
-        self.waiting |= enough | (reachable <= bars)
+        self.waiting |= torch.tensor(enough, device=self.rows.device) | (reachable <= bars)
         if self.waiting.all() or int(self.waiting.sum()) >= SETTLED * len(finished):
             self._select((~self.waiting).nonzero().squeeze(1))
 
