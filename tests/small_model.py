@@ -72,14 +72,14 @@ def random_directory(directory: Path, config: ModelConfig = SHAPE, seed: int = 1
     return write_model(directory, random_model(len(Subwords(subwords)), config, seed), subwords)
 
 
-def learned_directory(directory: Path, config: ModelConfig = SHAPE, updates: int = 300) -> Path:
+def learned_directory(directory: Path, config: ModelConfig = SHAPE, updates: int = 160) -> Path:
     """Train for some seconds, long enough to be right most of the time and wrong now and then."""
     blob = subword_model()
     subwords = Subwords(blob)
     torch.manual_seed(2)
     model = Transformer(config, len(subwords)).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1.5e-3, betas=(0.9, 0.98))
-    lines = source_lines(64 * updates, seed=2)
+    lines = source_lines(64 * updates, seed=2, longest=5)
     cpu = torch.device("cpu")
     for update in range(updates):
         some = lines[64 * update : 64 * (update + 1)]

@@ -48,3 +48,7 @@ class Subwords:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The subwords as they are written in the vocabulary, for pictures and for other engines."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
+
+    def text_of(self, pieces: Sequence[str]) -> str:
+        """The text that subwords spell, as `pieces` gives them."""
+        return str(self._processor.decode_pieces(list(pieces)))

@@ -1,0 +1,220 @@
+"""Give a trained model to CTranslate2, an engine that we did not write: the same weights must say the same words.
+
+Reads   a model directory (config.json, model.safetensors, subwords.model)
+Writes  a CTranslate2 directory (config.json, model.bin, shared_vocabulary.json) with the subwords.model beside it
+
+Without a length penalty CTranslate2's search is ours (transformer/beam.py), and `CTranslate2Translator` then ranks what
+has finished by the paper's ((5 + length) / 6) ^ alpha; CTranslate2's own penalty is length ^ alpha. What remains apart:
+it hands over only the `beam` most probable of what has finished, and it cuts a translation that reaches the limit of
+its length where ours is made to say END.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from jobs.errors import UserError
+from transformer.attention import SelfAttention, SourceAttention
+from transformer.beam import length_penalty
+from transformer.config import END, START, UNKNOWN, SearchConfig
+from transformer.layers import FeedForward
+from transformer.model import Transformer
+from transformer.positions import SinusoidalPositions, sinusoids
+from transformer.subwords import Subwords
+from transformer.translator import (
+    BATCH_TOKENS,
+    MODEL_FILES,
+    NOTHING,
+    SUBWORDS,
+    Alternative,
+    Translation,
+    Translator,
+    length_batches,
+)
+
+try:
+    import ctranslate2
+    from ctranslate2.specs import transformer_spec
+except ImportError:  # an optional dependency
+    ctranslate2 = None
+
+POSITIONS = 4096  # rows of the table of sinusoids: the longest sentence that the exported model can read
+WEIGHTS = "model.bin"
+
+
+def require_ctranslate2() -> None:
+    if ctranslate2 is None:
+        raise UserError("CTranslate2 is not installed: `pip install 'attn[export]'` (or ctranslate2 itself) adds it.")
+
+
+# --- export ------------------------------------------------------------------------------------------------------
+
+
+def to_ctranslate2(directory: Path, output: Path, quantization: str | None = None) -> None:
+    """Write the model for CTranslate2; `quantization` is one of its own, such as int8, or None for the same weights."""
+    require_ctranslate2()
+    absent = [name for name in MODEL_FILES if not (directory / name).is_file()]
+    if absent:
+        raise UserError(f"{directory} is not a model directory: it has no {', '.join(absent)}.")
+    translator = Translator.load(directory)
+    spec = specification(translator.model, translator.subwords)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as draft:
+        spec.validate()
+        spec.optimize(quantization=quantization)
+        spec.save(draft)
+        shutil.copyfile(directory / SUBWORDS, Path(draft) / SUBWORDS)
+        whole = Path(draft) / "whole"
+        whole.mkdir()
+        for file in list(Path(draft).iterdir()):
+            if file != whole:
+                os.replace(file, whole / file.name)
+        os.replace(whole, output)
+
+
+def specification(model: Transformer, subwords: Subwords) -> Any:
+    """The model in CTranslate2's terms."""
+    config = model.config
+    if config.key_width != config.value_width or config.key_width * config.num_heads != config.d_model:
+        raise UserError(
+            f"CTranslate2 wants d_k = d_v = d_model / h, and this model has d_k={config.key_width}, "
+            f"d_v={config.value_width}, d_model={config.d_model}, h={config.num_heads}: it cannot be exported."
+        )
+    spec = transformer_spec.TransformerSpec.from_config(config.layers, config.num_heads, pre_norm=config.norm == "pre")
+    names = subwords.pieces(range(len(subwords)))
+    names += [f"<unused {i}>" for i in range(len(names), model.vocabulary_size)]
+    spec.register_source_vocabulary(names)
+    spec.register_target_vocabulary(names)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = names[UNKNOWN], names[START], names[END]
+    spec.config.decoder_start_token = names[START]
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = model.encoder_layers[0].around_attention.norm.eps
+    _set_encoder(spec.encoder, model)
+    _set_decoder(spec.decoder, model)
+    return spec
+
+
+def _set_encoder(spec: Any, model: Transformer) -> None:
+    table = model.embedding if model.config.tied_embeddings else model.source_embedding
+    spec.embeddings[0].weight = _plain(table.weight)
+    spec.position_encodings.encodings = _plain(_positions(model.source_positions))
+    if model.config.norm == "pre":
+        _set_norm(spec.layer_norm, model.encoder_norm)
+    for theirs, ours in zip(spec.layer, model.encoder_layers, strict=True):
+        _set_self_attention(theirs.self_attention, ours.self_attention)
+        _set_norm(theirs.self_attention.layer_norm, ours.around_attention.norm)
+        _set_feed_forward(theirs.ffn, ours.feed_forward)
+        _set_norm(theirs.ffn.layer_norm, ours.around_feed_forward.norm)
+
+
+def _set_decoder(spec: Any, model: Transformer) -> None:
+    spec.embeddings.weight = _plain(model.embedding.weight)
+    spec.position_encodings.encodings = _plain(_positions(model.target_positions))
+    spec.projection.weight = _plain(model.output_weight)
+    if model.config.norm == "pre":
+        _set_norm(spec.layer_norm, model.decoder_norm)
+    for theirs, ours in zip(spec.layer, model.decoder_layers, strict=True):
+        _set_self_attention(theirs.self_attention, ours.self_attention)
+        _set_norm(theirs.self_attention.layer_norm, ours.around_self.norm)
+        _set_source_attention(theirs.attention, ours.source_attention)
+        _set_norm(theirs.attention.layer_norm, ours.around_source.norm)
+        _set_feed_forward(theirs.ffn, ours.feed_forward)
+        _set_norm(theirs.ffn.layer_norm, ours.around_feed_forward.norm)
+
+
+def _set_self_attention(spec: Any, attention: SelfAttention) -> None:
+    spec.linear[0].weight = _plain(attention.queries_keys_values.weight)
+    spec.linear[1].weight = _plain(attention.output.weight)
+
+
+def _set_source_attention(spec: Any, attention: SourceAttention) -> None:
+    spec.linear[0].weight = _plain(attention.queries.weight)
+    spec.linear[1].weight = _plain(attention.keys_values.weight)
+    spec.linear[2].weight = _plain(attention.output.weight)
+
+
+def _set_feed_forward(spec: Any, network: FeedForward) -> None:
+    spec.linear_0.weight, spec.linear_0.bias = _plain(network.inner.weight), _plain(network.inner.bias)
+    spec.linear_1.weight, spec.linear_1.bias = _plain(network.outer.weight), _plain(network.outer.bias)
+
+
+def _set_norm(spec: Any, norm: Any) -> None:
+    spec.gamma, spec.beta = _plain(norm.weight), _plain(norm.bias)
+
+
+def _positions(module: Any) -> Tensor:
+    table: Tensor = module.table
+    return sinusoids(POSITIONS, table.size(1)) if isinstance(module, SinusoidalPositions) else table
+
+
+def _plain(weight: Tensor) -> Any:
+    return weight.detach().float().contiguous().numpy()
+
+
+# --- the exported model at work ----------------------------------------------------------------------------------
+
+
+class CTranslate2Translator:
+    """The same as `transformer.translator.Translator`, done by CTranslate2."""
+
+    def __init__(self, engine: Any, subwords: Subwords, batch_tokens: int = BATCH_TOKENS) -> None:
+        self.engine = engine
+        self.subwords = subwords
+        self.batch_tokens = batch_tokens
+
+    @classmethod
+    def load(cls, directory: Path, threads: int = 0, compute_type: str = "float32") -> CTranslate2Translator:
+        """From an exported directory, or from a model directory, which is exported first."""
+        require_ctranslate2()
+        directory = Path(directory)
+        options = {"device": "cpu", "intra_threads": threads, "compute_type": compute_type}
+        if (directory / WEIGHTS).is_file():
+            engine = ctranslate2.Translator(str(directory), **options)
+        else:
+            with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
+                exported = Path(scratch) / "model"
+                to_ctranslate2(directory, exported)
+                engine = ctranslate2.Translator(str(exported), **options)
+        return cls(engine, Subwords.load(directory / SUBWORDS))
+
+    def translate(self, texts: Sequence[str], search: SearchConfig | None = None) -> list[Translation]:
+        """Each text's translation, in the order of the texts. A blank text stays blank."""
+        search = search or SearchConfig()
+        sources = self.subwords.encode_all(texts)
+        found = [NOTHING for _ in texts]
+        places = [place for place, ids in enumerate(sources) if ids]
+        for some in length_batches([len(sources[place]) + 1 for place in places], self.batch_tokens):
+            chosen = [places[i] for i in some]
+            for place, translation in zip(chosen, self._search([sources[p] for p in chosen], search), strict=True):
+                found[place] = translation
+        return found
+
+    def _search(self, sources: list[list[int]], search: SearchConfig) -> list[Translation]:
+        results = self.engine.translate_batch(
+            [self.subwords.pieces(ids) for ids in sources],
+            beam_size=search.beam,
+            num_hypotheses=search.beam,
+            length_penalty=0,
+            min_decoding_length=0,
+            max_decoding_length=max(map(len, sources)) + search.extra_length + 1,
+            max_input_length=0,
+            return_scores=True,
+        )
+        return [self._ranked(result, search) for result in results]
+
+    def _ranked(self, result: Any, search: SearchConfig) -> Translation:
+        """What has finished, in the order of the paper's length penalty."""
+        alternatives = []
+        for pieces, log_probability in zip(result.hypotheses, result.scores, strict=True):
+            score = log_probability / float(length_penalty(len(pieces) + 1, search.alpha))
+            text = self.subwords.text_of(pieces).replace("\r", " ").replace("\n", " ")
+            alternatives.append(Alternative(text, score, len(pieces)))
+        alternatives.sort(key=lambda alternative: -alternative.score)
+        return Translation.of(alternatives[: search.n_best])
