@@ -44,17 +44,24 @@ class AttentionMaps(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """The attention of one sentence as plain data. `source` and `target` are tokens fit to be read."""
+    """The attention of one sentence as plain data: tokens fit to be read, and weights.
+
+    `target` is what the decoder has read at each place, START first; `written` is what it writes there.
+    """
 
     text: str
     source: Sequence[str]
     target: Sequence[str]
     weights: Mapping[str, Heads]  # by kind, as in KINDS
 
+    @property
+    def written(self) -> list[str]:
+        return [*self.target[1:], SPECIAL["</s>"]]
+
     def sides(self, kind: str) -> tuple[Sequence[str], Sequence[str]]:
-        """The tokens that ask and the tokens that are looked at."""
+        """The tokens that ask and the tokens that are looked at. What is written asks the source."""
         return {
-            "cross": (self.target, self.source),
+            "cross": (self.written, self.source),
             "encoder": (self.source, self.source),
             "decoder": (self.target, self.target),
         }[kind]
@@ -206,9 +213,8 @@ def viewer_data(pictures: Sequence[Picture]) -> dict[str, Any]:
             for kind, layers in shown.weights.items()
             if layers
         }
-        sentences.append(
-            {"text": shown.text, "source": list(shown.source), "target": list(shown.target), "kinds": kinds}
-        )
+        tokens = {"source": list(shown.source), "target": list(shown.target), "written": shown.written}
+        sentences.append({"text": shown.text, **tokens, "kinds": kinds})
     return {"names": KINDS, "sentences": sentences}
 
 

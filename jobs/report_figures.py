@@ -212,13 +212,50 @@ def _free(wanted: float, taken: list[float], room: float = 14) -> float:
     return wanted
 
 
+class Labels:
+    """Finds room for names beside dots: no name covers a dot or another name; a name without room is left out."""
+
+    LETTER, HEIGHT, RADIUS = 6.5, 12.0, 6.0
+
+    def __init__(self, dots: Sequence[tuple[float, float]], inside: tuple[float, float, float, float]) -> None:
+        self.dots = dots
+        self.left, self.right, self.top, self.bottom = inside
+        self.taken: list[tuple[float, float, float, float]] = []
+
+    def place(self, x: float, y: float, name: str) -> tuple[float, float, str] | None:
+        """Where the text of the dot at (x, y) is anchored and how: right of it, else left, above or below."""
+        wide = self.LETTER * len(name)
+        anchors = {"start": 0.0, "end": wide, "middle": wide / 2}
+        for at, base, anchor in (
+            (x + 8, y + 4, "start"),
+            (x - 8, y + 4, "end"),
+            (x, y - 9, "middle"),
+            (x, y + 17, "middle"),
+        ):
+            left = at - anchors[anchor]
+            box = (left, base - self.HEIGHT + 2, left + wide, base + 2)
+            if self._free(box, (x, y)):
+                self.taken.append(box)
+                return round(at, 1), round(base, 1), anchor
+        return None
+
+    def _free(self, box: tuple[float, float, float, float], own: tuple[float, float]) -> bool:
+        left, top, right, bottom = box
+        if left < self.left or right > self.right or top < self.top - 14 or bottom > self.bottom:
+            return False
+        if any(left < x2 and right > x1 and top < y2 and bottom > y1 for x1, y1, x2, y2 in self.taken):
+            return False
+        near = self.RADIUS
+        others = (dot for dot in self.dots if dot != own)
+        return not any(left - near < x < right + near and top - near < y < bottom + near for x, y in others)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dot:
     name: str
     x: float
     y: float
     tip: str
-    hollow: bool = False  # the paper's figures are rings, ours are discs
     index: int = 0
 
 
@@ -246,18 +283,18 @@ def dot_chart(
     if zero_lines:
         inside.append(f'<path d="M{axes.x(0)} {axes.y.end}V{axes.y.start}" stroke="{MUTED}" stroke-dasharray="3 3"/>')
         inside.append(f'<path d="M{axes.x.start} {axes.y(0)}H{axes.x.end}" stroke="{MUTED}" stroke-dasharray="3 3"/>')
-    taken: list[tuple[float, float]] = []
+    places = [(axes.x(dot.x), axes.y(dot.y)) for dot in dots]
+    labels = Labels(places, (axes.x.start, axes.width, axes.y.end, axes.y.start))
     for dot in dots:
         x, y, paint = axes.x(dot.x), axes.y(dot.y), colour(dot.index)
-        fill = PAPER if dot.hollow else paint
         inside.append(
-            f'<circle cx="{x}" cy="{y}" r="5" fill="{fill}" stroke="{paint}" stroke-width="2" tabindex="0" '
+            f'<circle cx="{x}" cy="{y}" r="5" fill="{paint}" stroke="{PAPER}" stroke-width="1.2" tabindex="0" '
             f'data-tip="{escape(dot.tip)}"/>'
         )
-        clear = all(abs(x - other_x) > 7 * len(dot.name) + 8 or abs(y - other_y) > 12 for other_x, other_y in taken)
-        if clear and not dot.hollow:
-            inside.append(_text(x + 9, y + 4, dot.name, anchor="start", extra=' font-size="11"'))
-            taken.append((x, y))
+        place = labels.place(x, y, dot.name)
+        if place:
+            at, base, anchor = place
+            inside.append(_text(at, base, dot.name, anchor=anchor, extra=' font-size="11"'))
     return axes.draw(inside)
 
 

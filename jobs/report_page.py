@@ -153,7 +153,8 @@ def attention(pictures: Sequence[Picture]) -> dict[str, Any] | None:
     heads = max(len(line) for line in lines) - 1
     return {
         "text": "Where each head looks while it reads and writes, as in the paper's figures 3 to 5: a row is a subword "
-        "that asks, a column one that is looked at. Each small square is a head; choose one.",
+        "that asks (from the decoder: the one being written), a column one that is looked at. Each small square is a "
+        "head: choose one.",
         "still": still(pictures),
         "data": viewer_data(pictures),
         "entropies": {"header": ["", *[f"head {head}" for head in range(1, heads + 1)]], "lines": lines},
@@ -218,13 +219,15 @@ def again(report: Report) -> dict[str, Any]:
 def steps_table(rows: Sequence[Row]) -> dict[str, Any]:
     """Every result the page stands on, once."""
     lines: dict[str, list[str]] = {}
+    users: dict[str, list[str]] = {}
     for row in rows:
         for step, record in row.records.items():
             key = f"{record.get('stage', step)}/{record.get('fingerprint', '?')}"
             made = record.get("made", {})
             seconds = made.get("seconds")
+            users.setdefault(key, []).append(row.name)
             if key in lines:
-                lines[key][1] = "several" if lines[key][1] != row.name else row.name
+                lines[key][1] = f"{len(users[key])} rows"
                 continue
             when = str(made.get("when", "–")).replace("T", " ")[:16]
             took = duration(float(seconds)) if isinstance(seconds, int | float) else "–"

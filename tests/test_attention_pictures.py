@@ -87,8 +87,8 @@ def test_rows_ask_and_columns_are_looked_at() -> None:
     svg = matrix_svg(shown, "cross", 0, 0)
     tips = [unescape(tip) for tip in re.findall(r'data-tip="([^"]*)"', svg)]
     assert len(tips) == 2 * 6
-    assert tips[0] == "⟨start⟩ → The: 50%"
-    assert tips[-1] == "Er → ⟨end⟩: 100%"
+    assert tips[0] == "Er → The: 50%"
+    assert tips[-1] == "⟨end⟩ → ⟨end⟩: 100%"
 
 
 def test_lines_are_as_strong_as_the_weights() -> None:

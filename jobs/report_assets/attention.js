@@ -27,8 +27,8 @@ class AttentionViewer {
   }
 
   sides() {
-    const { source, target } = this.data.sentences[this.sentence];
-    return { cross: [target, source], encoder: [source, source], decoder: [target, target] }[this.kind];
+    const { source, target, written } = this.data.sentences[this.sentence];
+    return { cross: [written, source], encoder: [source, source], decoder: [target, target] }[this.kind];
   }
 
   /** Weights as shares of one, row by row. */

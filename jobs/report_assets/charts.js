@@ -143,7 +143,7 @@ class Curves {
     const air = (low, high, log) =>
       log ? [low / (high / low || 2) ** 0.05, high * (high / low || 2) ** 0.05] : [low - (high - low || 1) * 0.05, high + (high - low || 1) * 0.05];
     const [low, high] = air(Math.min(...ys), Math.max(...ys), this.logY && Math.min(...ys) > 0);
-    const x = scale(this.logX ? Math.min(...xs) : 0, Math.max(...xs), 56, width - 14, this.logX);
+    const x = scale(this.logX ? Math.min(...xs) : 0, Math.max(...xs), 56, width - 20, this.logX);
     const y = scale(low, high, height - 44, 30, this.logY);
     this.axes(svg, x, y, width, height, metric);
     for (const line of lines) {
@@ -164,15 +164,15 @@ class Curves {
   axes(svg, x, y, width, height, metric) {
     const bottom = height - 44;
     for (const value of y.ticks(5)) {
-      svg.append(make("path", { d: `M56 ${y(value)}H${width - 14}`, stroke: "var(--rule)" }));
+      svg.append(make("path", { d: `M56 ${y(value)}H${width - 20}`, stroke: "var(--rule)" }));
       svg.append(make("text", { x: 48, y: y(value) + 4, "text-anchor": "end", fill: "var(--muted)" }, short(value)));
     }
     for (const value of x.ticks(width < 500 ? 4 : 7)) {
       svg.append(make("path", { d: `M${x(value)} ${bottom}v5`, stroke: "var(--muted)" }));
       svg.append(make("text", { x: x(value), y: bottom + 19, "text-anchor": "middle", fill: "var(--muted)" }, short(value)));
     }
-    svg.append(make("path", { d: `M56 ${bottom}H${width - 14}`, stroke: "var(--muted)" }));
-    svg.append(make("text", { x: (56 + width - 14) / 2, y: height - 6, "text-anchor": "middle", fill: "var(--muted)" }, "updates"));
+    svg.append(make("path", { d: `M56 ${bottom}H${width - 20}`, stroke: "var(--muted)" }));
+    svg.append(make("text", { x: (56 + width - 20) / 2, y: height - 6, "text-anchor": "middle", fill: "var(--muted)" }, "updates"));
     svg.append(make("text", { x: 8, y: 14, fill: "var(--ink)" }, metric.name + (metric.unit ? ` (${metric.unit})` : "")));
   }
 
