@@ -67,7 +67,7 @@ def make_pool(pooling: Pooling, pool: int) -> dict[str, Any]:
         write(draft, batches, pooling.vocabulary_size)
     return {
         "pool": pool,
-        "index": [describe(batch) for batch in batches],
+        "index": columns_of([describe(pool, group, batch) for group, batch in enumerate(batches)]),
         "duplicates": int((~stays).sum()),
         "duplicate_samples": gathered.filter(pa.array(~stays)).slice(0, SAMPLES).to_pylist(),
         "source_lengths": np.bincount(source_N // BIN).tolist(),
@@ -143,10 +143,12 @@ def drawn(name: str, seed: int) -> bytes:
     return blake2b(name.encode(), digest_size=16, key=str(seed).encode()).digest()
 
 
-def describe(batch: pa.RecordBatch) -> dict[str, Any]:
-    """A row of the index, all but its place."""
+def describe(pool: int, row_group: int, batch: pa.RecordBatch) -> dict[str, Any]:
+    """A row of the index."""
     source, target = lengths(batch["source"]) + 1, lengths(batch["target"]) + 1
     return {
+        "pool": pool,
+        "row_group": row_group,
         "pairs": len(batch),
         "source_tokens": int(source.sum()),
         "target_tokens": int(target.sum()),
@@ -154,6 +156,11 @@ def describe(batch: pa.RecordBatch) -> dict[str, Any]:
         "longest_target": int(target.max()),
         "digest": digest(batch),
     }
+
+
+def columns_of(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The rows of the index as columns: a tenth of the size, and what Arrow takes."""
+    return {name: [row[name] for row in rows] for name in INDEX.names}
 
 
 def write(path: Path, batches: Sequence[pa.RecordBatch], vocabulary_size: int) -> None:

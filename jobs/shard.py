@@ -60,7 +60,7 @@ def run(
     )
     pools = make_pools(pooling, encoding.pools, on, log)
     dropped.merge(duplicates(pools, subwords))
-    index = index_of(pools)
+    index = pa.concat_tables([said["index"] for said in pools])
     if not len(index):
         raise UserError(
             f"No pair of {corpora.uri} is left after cleaning: {in_words(dropped)}. Look at shards.cleaning."
@@ -111,7 +111,7 @@ def make_pools(pooling: Pooling, pools: int, on: Resources, log: Log) -> list[Sa
     """Second pass: every pool to micro-batches. What is said of the pools, in their order."""
     made: list[Said] = []
     for said in work_through(range(pools), partial(make_pool, pooling), on.data):
-        made.append(said)
+        made.append(said | {"index": pa.table(said["index"], schema=INDEX)})
         log(Progress(len(made), pools, "pools", "sorting and writing"))
     return sorted(made, key=lambda said: int(said["pool"]))
 
@@ -125,14 +125,6 @@ def duplicates(pools: Sequence[Said], subwords: SentencePieceProcessor) -> Dropp
     if found.counts:
         found.counts["duplicate"] = sum(said["duplicates"] for said in pools)
     return found
-
-
-def index_of(pools: Sequence[Said]) -> pa.Table:
-    """A row per micro-batch, in the order of pools and row groups."""
-    rows = [
-        {"pool": said["pool"], "row_group": group} | row for said in pools for group, row in enumerate(said["index"])
-    ]
-    return pa.Table.from_pylist(rows, schema=INDEX)
 
 
 def describe(config: ShardConfig, pools: Sequence[Said], index: pa.Table, dropped: Dropped) -> dict[str, Any]:
