@@ -87,6 +87,7 @@ def parser() -> argparse.ArgumentParser:
 
     doctor = _command(commands, "doctor", "pipelines.doctor:doctor", "is this machine ready, in plain words")
     doctor.add_argument("--address", metavar="URL", help="look at this Ray cluster as well")
+    doctor.add_argument("--measure", action="store_true", help="measure this machine: matrix products and training")
     _json(doctor)
     _workspace(doctor)
     return top

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from jobs.errors import UserError
 from pipelines.show import say_json
-from pipelines.tracking import shown, tracking_uri
+from pipelines.tracking import reader, shown, tracking_uri
 from pipelines.workspace import Workspace
 
 NEEDED = ("torch", "ray", "mlflow", "pyarrow", "sentencepiece", "sacrebleu", "safetensors", "rich")
@@ -34,7 +34,7 @@ def doctor(asked: argparse.Namespace) -> int:
     workspace = Workspace(asked.workspace)
     checks: list[Callable[[], Finding]] = [
         python, libraries, processors, memory, gpus, lambda: disk(workspace), lambda: storage(workspace),
-        lambda: tracking(workspace), lambda: ray_cluster(asked.address),
+        lambda: tracking(workspace), lambda: ray_cluster(asked.address), *([speed] if asked.measure else []),
     ]  # fmt: skip
     console = Console(highlight=False)
     findings = []
@@ -83,9 +83,11 @@ def gpus() -> Finding:
 
 
 def disk(workspace: Workspace) -> Finding:
-    place = workspace.local_directory("logs")
+    place = workspace.local_directory("")
+    while not place.exists():
+        place = place.parent
     free = shutil.disk_usage(place).free / 1e9
-    return Finding("disk", free >= DISK_GB, f"{free:.0f} GB free at {place.parent} (WMT14 En-De takes about 20 GB)")
+    return Finding("disk", free >= DISK_GB, f"{free:.0f} GB free at {place} (WMT14 En-De takes about 20 GB)")
 
 
 def storage(workspace: Workspace) -> Finding:
@@ -99,11 +101,24 @@ def storage(workspace: Workspace) -> Finding:
 def tracking(workspace: Workspace) -> Finding:
     uri = tracking_uri(workspace)
     try:
-        client = importlib.import_module("mlflow.tracking").MlflowClient(tracking_uri=uri)
-        count = len(client.search_experiments())
+        count = len(reader(workspace).search_experiments())
+    except UserError:
+        return Finding("MLflow", True, f"{shown(uri)} will be made by the first run")
     except Exception as error:  # every store has its own way of not being there
         return Finding("MLflow", False, f"{shown(uri)}: {str(error).splitlines()[0]}")
     return Finding("MLflow", True, f"{shown(uri)}, {count} experiments")
+
+
+def speed() -> Finding:
+    """What estimates stand on: put the matrix rate per device into a profile as `device_tflops`."""
+    found = importlib.import_module("jobs.measure").measured()
+    models = "; ".join(
+        f"{name} trains {found[f'{name}_tokens_per_second']:,.0f} target tokens/s, "
+        f"{found[f'{name}_share_of_matmul']:.0%} of it"
+        for name in ("small", "base")
+    )
+    rate = f"{found['matmul_tflops']:.3f} TFLOPS of matrix products on {found['threads']:.0f} threads"
+    return Finding("speed", True, f"{rate}; {models}")
 
 
 def ray_cluster(address: str | None) -> Finding:

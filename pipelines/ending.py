@@ -18,7 +18,9 @@ from pipelines.workspace import Workspace
 SHOWN = 5
 
 
-def show(console: Console, recipe: Recipe, outcome: Outcome, workspace: Workspace, report: Artifact) -> None:
+def show(
+    console: Console, recipe: Recipe, changed: bool, outcome: Outcome, workspace: Workspace, report: Artifact
+) -> None:
     translated = [key for key in outcome.records if key.startswith("translate/")]
     if translated:
         _translations(console, workspace.root.child(translated[0]))
@@ -29,7 +31,8 @@ def show(console: Console, recipe: Recipe, outcome: Outcome, workspace: Workspac
         f"\nReport: {Path(report.at('report.html')) if report.is_local else report.at('report.html')}", soft_wrap=True
     )
     console.print("\nTry next:")
-    for command in next_commands(recipe, workspace):
+    models = [str(workspace.root.at(key)) for key in outcome.records if key.startswith("average/")]
+    for command in next_commands(recipe, workspace, models[0] if changed and workspace.is_local else None):
         console.print(f"  {command}", soft_wrap=True, markup=False)
 
 
@@ -56,15 +59,18 @@ def _scores(console: Console, facts: dict[str, object]) -> None:
             console.print(f"  {name.removeprefix('bleu_part_').replace('_', ' ')}: BLEU {value:.1f}")
 
 
-def next_commands(recipe: Recipe, workspace: Workspace) -> list[str]:
-    """Each works when pasted, from the directory that the run was started in."""
+def next_commands(recipe: Recipe, workspace: Workspace, model: str | None) -> list[str]:
+    """Each works when pasted, from the directory that the run was started in.
+
+    `model` is the model's directory where the recipe's name alone would mean another one.
+    """
     example = "The old teacher knows that the small cat sleeps." if recipe.name == "demo" else "..."
     elsewhere = "" if workspace.uri == str(Path.cwd() / "workspace") else f" --workspace {workspace.uri}"
     attn = ".venv/bin/attn" if Path(".venv/bin/attn").exists() else "attn"
     mlflow = attn.replace("attn", "mlflow")
     database = workspace.local_directory("mlflow") / "mlflow.db"
     return [
-        f'{attn} translate {recipe.name}{elsewhere} "{example}"',
+        f'{attn} translate {model or recipe.name + elsewhere} "{example}"',
         f"{attn} results{elsewhere}",
         f"{mlflow} ui --backend-store-uri sqlite:///{database}",
     ]

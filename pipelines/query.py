@@ -1,7 +1,7 @@
 """Scores, as MLflow has them: one child run tagged `attn.stage = 'score'` each.
 
 Its metrics are the scores, its params every setting that led to them (`num_heads`, `steps`, ...), its tags the recipe,
-the row, and the table of the paper it belongs to. Whatever is read here, `mlflow.search_runs` gives with the same filter.
+the row, and the table of the paper it belongs to. `mlflow.search_runs` gives the same with the same filter.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mlflow.tracking import MlflowClient
 from rich.console import Console
 from rich.table import Table
 
@@ -19,13 +18,13 @@ from jobs.errors import UserError
 from jobs.paper import figures_of
 from pipelines import compare
 from pipelines.query import Result, best, pick, read
-from pipelines.tracking import shown, tracking_uri
+from pipelines.tracking import reader, shown, tracking_uri
 from pipelines.workspace import Workspace
 
 
 def results(asked: argparse.Namespace) -> int:
     workspace = Workspace(asked.workspace)
-    client = MlflowClient(tracking_uri=tracking_uri(workspace))
+    client = reader(workspace)
     if asked.compare:
         found = read(client, None, None)
         return compare.compare(pick(found, asked.compare[0]), pick(found, asked.compare[1]), workspace, asked.format)

@@ -13,9 +13,9 @@ from types import FrameType
 from typing import NoReturn
 
 from rich.console import Console
+from rich.text import Text
 
 from jobs import cluster
-from jobs.artifacts import Artifact
 from jobs.profiles import load_profile
 from pipelines import ask, ending
 from pipelines.graph import Plan, plan
@@ -34,6 +34,7 @@ def run(asked: argparse.Namespace) -> int:
     workspace.check_writable()
     planned = plan(targets, workspace)
     log = log_file(workspace.local_directory("logs"), recipe.name)
+    log.parent.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, _interrupt)
     with output_to(log) as console:
         began = time.time()
@@ -51,7 +52,15 @@ def run(asked: argparse.Namespace) -> int:
                 console.print(f"{lost} writes to MLflow were lost: {shown(tracker.uri)} did not take them.")
         except KeyboardInterrupt:
             _stopped(console, tracker)
-        return _end(console, recipe, targets[-1].stage, outcome, workspace, log, time.time() - began)
+        if outcome.failures:
+            return _failed(console, outcome, log)
+        made = len(outcome.made)
+        found = len(outcome.records) - made
+        console.print(f"\n{made} steps made, {found} found done, in {duration(time.time() - began)}.")
+        if targets[-1].stage == "report":
+            report = workspace.artifact(targets[-1])
+            ending.show(console, recipe, bool(asked.changes or asked.rows), outcome, workspace, report)
+        return 0
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -81,21 +90,12 @@ def _stopped(console: Console, tracker: Tracker | None) -> NoReturn:
     os._exit(130)
 
 
-def _end(
-    console: Console, recipe: Recipe, last: str, outcome: Outcome, workspace: Workspace, log: Path, seconds: float
-) -> int:
-    if outcome.failures:
-        console.print()
-        for key, sentence in outcome.failures.items():
-            console.print(f"[red]{key.partition('/')[0]} failed:[/] {sentence}", soft_wrap=True, markup=True)
-        console.print(f"Everything that was printed along the way is in {log}", soft_wrap=True)
-        return 2 if all(_is_sentence(text) for text in outcome.failures.values()) else 1
-    made = len(outcome.made)
-    console.print(f"\n{made} steps made, {len(outcome.records) - made} found done, in {duration(seconds)}.")
-    reports = [key for key in outcome.records if key.startswith("report/")]
-    if last == "report" and reports:
-        ending.show(console, recipe, outcome, workspace, Artifact(workspace.root.at(reports[-1])))
-    return 0
+def _failed(console: Console, outcome: Outcome, log: Path) -> int:
+    console.print()
+    for key, sentence in outcome.failures.items():
+        console.print(Text(f"{key.partition('/')[0]} failed: {sentence}"), soft_wrap=True)
+    console.print(f"Everything that was printed along the way is in {log}", soft_wrap=True)
+    return 2 if all(_is_sentence(text) for text in outcome.failures.values()) else 1
 
 
 def _is_sentence(text: str) -> bool:

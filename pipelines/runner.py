@@ -227,8 +227,9 @@ def sentence_of(error: BaseException) -> str:
         if isinstance(link, OSError) and link.errno == errno.ENOSPC:
             where = f" ({link.filename})" if link.filename else ""
             return f"The disk is full{where}. Nothing is lost: free some space and run the same command again."
-    first = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {first[0] if first else 'no message'}"
+    origin = chain[-1] if type(error).__name__.startswith("RayTaskError") else error
+    first = str(origin).strip().splitlines()
+    return f"{type(origin).__name__}: {first[0] if first else 'no message'}"
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

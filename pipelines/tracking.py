@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import queue
 import threading
@@ -32,13 +33,25 @@ from pipelines.workspace import Workspace
 
 BATCH_S = 1.0  # curve points are written together, about so often
 PATIENCE_S = 60.0  # at the end, wait so long for an absent server
-RUN_FILE = f"{WORK}/mlflow.json"
+RUN_FILE = ".mlflow.json"  # beside the results: an interrupted step is tracked on in the same run
+
+
+logging.getLogger("mlflow").setLevel(logging.WARNING)  # no word about making a database
+logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
 def tracking_uri(workspace: Workspace) -> str:
     """MLFLOW_TRACKING_URI, or a SQLite database beside the results."""
     chosen = os.environ.get("MLFLOW_TRACKING_URI")
     return chosen or f"sqlite:///{workspace.local_directory('mlflow')}/mlflow.db"
+
+
+def reader(workspace: Workspace) -> MlflowClient:
+    """For asking only: a database that is not there is not made."""
+    uri = tracking_uri(workspace)
+    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+        raise UserError(f"Nothing is tracked in {workspace.uri} yet: `attn run demo` makes a first result.")
+    return MlflowClient(tracking_uri=uri)
 
 
 class Writer:
@@ -144,6 +157,8 @@ class Tracker:
         self.uri, self.recipe = uri, recipe
         self.open: set[StepRun] = set()
         try:
+            if uri.startswith("sqlite:///"):
+                Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
             self.client = MlflowClient(tracking_uri=uri)
             self.experiment = self._experiment(artifacts)
             tags = {"attn.recipe": recipe, "attn.stage": "run", "attn.command": command}

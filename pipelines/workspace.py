@@ -31,9 +31,8 @@ class Workspace:
         return self.root.is_local
 
     def local_directory(self, name: str) -> Path:
-        """A directory on this machine for logs and the tracking database, beside the results where they are local."""
+        """A place on this machine for logs or the tracking database, beside the results where they are local."""
         base = Path(self.uri) if self.is_local else Path.cwd() / DEFAULT
-        (base / name).mkdir(parents=True, exist_ok=True)
         return base / name
 
     def check_writable(self) -> None:

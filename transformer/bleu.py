@@ -76,7 +76,8 @@ def _measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str
     if bootstrap <= 1:
         return Score(value=float(scored.score), signature=signature)
     interval = json.loads(scored.format(width=6, is_json=True, signature=signature))
-    middle, half = interval["confidence_mean"], interval["confidence_var"]
+    middle = interval.get("confidence_mean", float(scored.score))  # sacreBLEU has no interval around a BLEU of 0
+    half = interval.get("confidence_var", 0.0)
     return Score(value=float(scored.score), signature=signature, low=middle - half, high=middle + half)
 
 
