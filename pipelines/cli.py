@@ -85,8 +85,32 @@ def parser() -> argparse.ArgumentParser:
     _set(export)
     _workspace(export)
 
+    submit = _command(commands, "submit", "pipelines.cluster_commands:submit", "run a recipe as a job on a Ray cluster")
+    _recipe(submit)
+    _address(submit)
+    submit.add_argument("--follow", action="store_true", help="stay and watch, as if it ran here")
+
+    jobs = _command(commands, "jobs", "pipelines.cluster_commands:jobs", "recipes that were submitted to a cluster")
+    _address(jobs)
+    _json(jobs)
+    for name, summary in (
+        ("logs", "what a submitted job has said"),
+        ("stop", "stop a submitted job; what it finished stays"),
+        ("status", "how a submitted job is doing"),
+    ):
+        command = _command(commands, name, f"pipelines.cluster_commands:{name}", summary)
+        command.add_argument("job", metavar="ID|RECIPE", help="a job's id, or a recipe: its newest job")
+        _address(command)
+        if name == "logs":
+            command.add_argument("--follow", action="store_true", help="go on until the job is over")
+        if name == "status":
+            _json(command)
+
     doctor = _command(commands, "doctor", "pipelines.doctor:doctor", "is this machine ready, in plain words")
-    doctor.add_argument("--address", metavar="URL", help="look at this Ray cluster as well")
+    _address(doctor)
+    doctor.add_argument(
+        "--on", default="laptop", metavar="PROFILE", help="is the cluster large enough for this profile"
+    )
     doctor.add_argument("--measure", action="store_true", help="measure this machine: matrix products and training")
     _json(doctor)
     _workspace(doctor)
@@ -123,6 +147,10 @@ def _set(command: argparse.ArgumentParser) -> None:
 
 def _workspace(command: argparse.ArgumentParser) -> None:
     command.add_argument("--workspace", metavar="URI", help="a directory or an object store, e.g. s3://bucket/attn")
+
+
+def _address(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--address", metavar="URL", help="the cluster's job server, e.g. http://head:8265")
 
 
 def _json(command: argparse.ArgumentParser) -> None:

@@ -34,7 +34,7 @@ def doctor(asked: argparse.Namespace) -> int:
     workspace = Workspace(asked.workspace)
     checks: list[Callable[[], Finding]] = [
         python, libraries, processors, memory, gpus, lambda: disk(workspace), lambda: storage(workspace),
-        lambda: tracking(workspace), lambda: ray_cluster(asked.address), *([speed] if asked.measure else []),
+        lambda: tracking(workspace), *([] if asked.address else [ray_here]), *([speed] if asked.measure else []),
     ]  # fmt: skip
     console = Console(highlight=False)
     findings = []
@@ -44,6 +44,8 @@ def doctor(asked: argparse.Namespace) -> int:
         if not asked.json:
             mark = "[green]ok[/]  " if finding.good else "[red]no[/]  "
             console.print(f"{mark}{finding.what:<10} {finding.says}", soft_wrap=True)
+    if asked.address:
+        findings += _cluster(asked, workspace, console)
     if asked.json:
         say_json([asdict(finding) for finding in findings])
     return 0 if all(finding.good for finding in findings) else 1
@@ -121,14 +123,22 @@ def speed() -> Finding:
     return Finding("speed", True, f"{rate}; {models}")
 
 
-def ray_cluster(address: str | None) -> Finding:
+def ray_here() -> Finding:
     cluster = importlib.import_module("jobs.cluster")
     try:
-        cluster.connect(address)
+        cluster.connect()
         have = cluster.totals()
     except UserError as error:
         return Finding("Ray", False, str(error))
     finally:
         cluster.leave()
-    where = f"the cluster at {address}" if address else "starts on this machine"
-    return Finding("Ray", True, f"{where}: {have.get('CPU', 0):g} CPUs, {have.get('GPU', 0):g} GPUs")
+    return Finding("Ray", True, f"starts on this machine: {have.get('CPU', 0):g} CPUs, {have.get('GPU', 0):g} GPUs")
+
+
+def _cluster(asked: argparse.Namespace, workspace: Workspace, console: Console) -> list[Finding]:
+    """What a submission to the cluster would be told."""
+    commands = importlib.import_module("pipelines.cluster_commands")
+    found = commands.examine(asked, "demo", workspace)
+    for each in found if not asked.json else []:
+        console.print(f"{commands.MARKS[each.level]}{each.what:<10} {each.sentence}", soft_wrap=True)
+    return [Finding(each.what, each.level != "no", each.sentence) for each in found]

@@ -133,6 +133,15 @@ class RunScreen:
     def skipped(self, step: Step, because: Step) -> None:
         self._change(step, "skipped", f"needs {because.name}", say=f"skipped: needs {because.name}")
 
+    def told(self, step: Step, state: str, note: str) -> None:
+        """What another process's run said of a step, to be shown as if it were here."""
+        line = self.lines[step.key]
+        if state == "running" and not line.began:
+            line.began = time.time()
+        if state in ("done", "failed"):
+            line.ended = time.time()
+        self._change(step, state, note if state != "running" or note != "started" else "", say=note)
+
     def _change(self, step: Step, state: str, note: str = "", *, say: str) -> None:
         line = self.lines[step.key]
         with self.lock:
