@@ -1,0 +1,94 @@
+"""Checkpoints: everything back to the bit, whole or not at all, and the mean of several."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from transformer import checkpoint
+from transformer.batching import collate
+from transformer.config import ModelConfig, TrainingConfig
+from transformer.model import Transformer
+from transformer.update import Gradients, MicroBatch, Ranks, make_optimizer, update
+
+MODEL = ModelConfig(layers=1, d_model=16, d_ff=32, num_heads=2)
+TRAINING = TrainingConfig()
+BATCH = collate([[5, 6], [7]], [[8, 9, 10], [11]])
+
+
+class Run:
+    """A model in training."""
+
+    def __init__(self, seed: int = 1) -> None:
+        torch.manual_seed(seed)
+        self.model = Transformer(MODEL, 30)
+        self.optimizer = make_optimizer(self.model, TRAINING)
+        self.gradients = Gradients(self.model, 1)
+
+    def go(self, first: int, last: int) -> None:
+        for number in range(first, last + 1):
+            update(
+                self.model, self.optimizer, self.gradients, [MicroBatch(0, number, BATCH)],
+                tokens=6, learning_rate=0.01, config=TRAINING, ranks=Ranks(),
+            )  # fmt: skip
+
+    def weights(self) -> torch.Tensor:
+        return torch.cat([parameter.detach().flatten() for parameter in self.model.parameters()])
+
+
+def test_training_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    straight, first, second = Run(), Run(), Run(seed=99)
+    straight.go(1, 6)
+    first.go(1, 3)
+    taken = checkpoint.snapshot(first.model, first.optimizer, {"update": 3}, [{"update": 1, "loss": 2.5}])
+    first.go(4, 5)  # what comes after the snapshot is not in it
+    checkpoint.write(tmp_path / "c", taken)
+    checkpoint.restore(tmp_path / "c", second.model, second.optimizer)
+    assert checkpoint.read_state(tmp_path / "c") == {"update": 3}
+    assert checkpoint.read_curve(tmp_path / "c") == [{"update": 1, "loss": 2.5}]
+    second.go(4, 6)
+    assert torch.equal(second.weights(), straight.weights())
+
+
+def test_state_is_written_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stops while a checkpoint is written leaves none."""
+    run = Run()
+    run.go(1, 1)
+    taken = checkpoint.snapshot(run.model, run.optimizer, {"update": 1}, [])
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(json, "dump", stop)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.write(tmp_path, taken)
+    assert (tmp_path / checkpoint.MODEL).exists()
+    assert not (tmp_path / checkpoint.STATE).exists()
+
+
+def test_another_models_weights_are_refused_by_name(tmp_path: Path) -> None:
+    save_file({"stranger": torch.zeros(1)}, tmp_path / "w.safetensors")
+    with pytest.raises(ValueError, match=r"of another model: .*stranger"):
+        checkpoint.load_weights(tmp_path / "w.safetensors", Run().model)
+
+
+def test_the_mean_of_equal_checkpoints_is_the_checkpoint(tmp_path: Path) -> None:
+    files = []
+    for name in "abc":
+        files.append(tmp_path / f"{name}.safetensors")
+        save_file({k: v.detach() for k, v in Run().model.named_parameters()}, files[-1])
+    mean = checkpoint.average(files)
+    for name, weight in load_file(files[0]).items():
+        assert torch.equal(mean[name], weight)
+
+
+def test_the_mean_is_by_weight(tmp_path: Path) -> None:
+    values = [1.0, 2.0, 6.0]
+    for value in values:
+        save_file({"w": torch.full((2,), value)}, tmp_path / f"{value}.safetensors")
+    mean = checkpoint.average(tmp_path / f"{value}.safetensors" for value in values)
+    assert mean["w"].tolist() == [3.0, 3.0]
