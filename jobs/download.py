@@ -252,9 +252,7 @@ def receive(
     at: Callable[[int], None],
     stalled: float,
 ) -> None:
-    with open(part, "r+b" if have else "wb") as file:
-        file.seek(have)
-        file.truncate()
+    with open(part, "ab" if have else "wb") as file:
         mark, since = have, time.monotonic()
         while block := answer.read1(BLOCK):
             file.write(block)
