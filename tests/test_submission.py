@@ -1,0 +1,211 @@
+"""What is sent to a cluster and what is asked of it first: the part that talks to nobody."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs import parcel
+from jobs.configs import Resources, TrainResources
+from jobs.errors import UserError
+from jobs.submission import (
+    ClusterFacts,
+    Node,
+    Submission,
+    SubmittedJob,
+    entrypoint,
+    interpreter_of,
+    job_from,
+    judge,
+    next_id,
+    refuse_secrets,
+    submission_id,
+    under_way,
+    whole_lines,
+    without_rays_lines,
+)
+
+ASKED = Submission(
+    recipe="base-en-de",
+    fingerprint="0123456789abcdef0123",
+    arguments=("base-en-de", "--set", "training.steps=2000"),
+    profile=Resources(
+        name="pair", cpus=4, gpus=2, train=TrainResources(workers=2, cpus_per_worker=1, gpus_per_worker=1)
+    ),
+    workspace="s3://bucket/attn",
+)
+NODE = Node(id="a", ip="10.0.0.1", is_head=True, resources={"CPU": 4, "GPU": 2, "object_store_memory": 8 * 2**30})
+CLUSTER = ClusterFacts(
+    address="http://cluster:8265", ray="2.60.0", python="3.11.14", nodes=(NODE,), autoscales=False, interpreter="python"
+)
+
+
+def found(asked: Submission, cluster: ClusterFacts) -> dict[str, tuple[str, str]]:
+    """The worst that was said of each thing."""
+    worst: dict[str, tuple[str, str]] = {}
+    for finding in judge(asked, cluster, ray="2.60.0", python="3.11.7"):
+        if finding.what not in worst or finding.level != "ok":
+            worst[finding.what] = (finding.level, finding.sentence)
+    return worst
+
+
+# --- ids ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_question_has_the_same_id_and_another_has_another() -> None:
+    assert submission_id("base-en-de", "0123456789abcdef") == submission_id("base-en-de", "0123456789abcdef")
+    assert submission_id("base-en-de", "0123456789abcdef") != submission_id("base-en-de", "f123456789abcdef")
+    assert submission_id("Table 3/A", "0123456789abcdef") == "attn-table-3-a-0123456789ab"
+
+
+def test_an_id_is_never_used_twice() -> None:
+    known: list[SubmittedJob] = []
+    for _ in range(4):
+        known.append(SubmittedJob(id=next_id(ASKED, known), status="failed"))
+    assert len({job.id for job in known}) == 4
+    assert known[3].id.endswith("-4")
+
+
+def test_a_recipe_under_way_is_met_and_one_that_is_over_is_not() -> None:
+    running = SubmittedJob(id="x", status="running", fingerprint=ASKED.fingerprint)
+    assert under_way(ASKED, [running]) == running
+    assert under_way(ASKED, [replace(running, status="waiting")]) is not None
+    assert under_way(ASKED, [replace(running, status="failed"), replace(running, fingerprint="other")]) is None
+
+
+def test_rays_words_become_ours() -> None:
+    details = SimpleNamespace(
+        submission_id="attn-x", job_id=None, status=SimpleNamespace(value="SUCCEEDED"), start_time=2000, end_time=None,
+        message=None, metadata=ASKED.metadata,
+    )  # fmt: skip
+    job = job_from(details)
+    assert (job.id, job.status, job.recipe, job.started, job.ended) == ("attn-x", "done", "base-en-de", 2.0, None)
+    assert job.is_over
+
+
+# --- what is sent ------------------------------------------------------------------------------------------------
+
+
+def test_the_command_survives_the_shell_and_names_carried_files_where_they_will_be() -> None:
+    odd = replace(ASKED, arguments=("base-en-de", "--rows-from", "/home/me/my rows.toml", "--set", "x='a b'; rm -rf /"))
+    odd = replace(odd, carried=("/home/me/my rows.toml",))
+    words = shlex.split(entrypoint(odd, "/opt/python"))
+    assert words[:4] == ["/opt/python", "-m", "pipelines.cli", "run"]
+    assert words[4:] == ["base-en-de", "--rows-from", "carried/my rows.toml", "--set", "x='a b'; rm -rf /"]
+
+
+def test_the_parcel_holds_the_code_and_what_was_named_and_nothing_else(tmp_path: Path) -> None:
+    mine = tmp_path / "rows.toml"
+    mine.write_text("[rows]", encoding="utf-8")
+    box = tmp_path / "parcel"
+    box.mkdir()
+    size = parcel.fill_parcel(box, [str(mine)])
+    names = {str(file.relative_to(box)) for file in box.rglob("*") if file.is_file()}
+    for needed in ("pipelines/cli.py", "jobs/submit.py", "transformer/model.py", "infra/profiles/gpu8.toml"):
+        assert needed in names
+    assert (box / "carried/rows.toml").read_text(encoding="utf-8") == "[rows]"
+    assert {name.split("/")[0] for name in names} == {"pipelines", "jobs", "transformer", "infra", "carried"}
+    assert not any(part in name for name in names for part in ("__pycache__", ".pyc", ".git", "secrets", "kuberay"))
+    assert size < 4 * 2**20
+
+
+def test_a_parcel_that_is_too_large_is_refused_and_the_culprit_named(tmp_path: Path) -> None:
+    big = tmp_path / "corpus.txt"
+    big.write_bytes(b"x" * (parcel.LARGEST_PARCEL + 1))
+    (tmp_path / "parcel").mkdir()
+    with pytest.raises(UserError, match=r"21 MB|20 MB.*carried/corpus.txt"):
+        parcel.fill_parcel(tmp_path / "parcel", [str(big)])
+
+
+def test_two_carried_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="same name"):
+        parcel.fill_parcel(tmp_path, ["/a/rows.toml", "/b/rows.toml"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"workspace": "s3://bucket/attn?access_key=A&secret_key=B"},
+        {"workspace": "s3://key:word@bucket/attn"},
+        {"tracking": "https://me:word@mlflow.example.com"},
+    ],
+)
+def test_a_secret_in_an_address_is_refused_and_not_repeated(change: dict[str, str]) -> None:
+    with pytest.raises(UserError, match="secret") as caught:
+        refuse_secrets(replace(ASKED, **change))  # type: ignore[arg-type]
+    assert "word" not in str(caught.value).replace("password", "")
+    refuse_secrets(replace(ASKED, workspace="s3://bucket/attn?region=eu-west-1&endpoint_override=store:9000"))
+
+
+# --- what must be true -------------------------------------------------------------------------------------------
+
+
+def test_a_fitting_cluster_is_found_fitting() -> None:
+    assert {level for level, _ in found(ASKED, CLUSTER).values()} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("what", "level", "cluster"),
+    [
+        ("Ray", "no", replace(CLUSTER, ray="2.59.0")),
+        ("Python", "no", replace(CLUSTER, python="3.12.1")),
+        ("GPUs", "no", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4}),))),
+        ("GPUs", "but", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4}),), autoscales=True)),
+        ("CPUs", "but", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 3, "GPU": 2}),))),
+        ("CPUs", "no", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 1, "GPU": 2}),))),
+        ("memory", "but", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4, "GPU": 2}),))),
+    ],
+)
+def test_what_does_not_fit_is_said(what: str, level: str, cluster: ClusterFacts) -> None:
+    assert found(ASKED, cluster)[what][0] == level
+
+
+def test_an_elastic_profile_needs_only_its_least() -> None:
+    elastic = replace(ASKED, profile=replace(ASKED.profile, train=replace(ASKED.profile.train, min_workers=1)))
+    one_gpu = replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4, "GPU": 1}),))
+    assert found(elastic, one_gpu)["GPUs"][0] == "but"
+    assert found(ASKED, one_gpu)["GPUs"][0] == "no"
+
+
+def test_a_local_workspace_is_refused_where_nodes_are_still_to_come() -> None:
+    local = replace(ASKED, workspace="/data/attn")
+    assert "workspace" not in found(local, CLUSTER)
+    assert found(local, replace(CLUSTER, autoscales=True))["workspace"][0] == "no"
+    assert found(local, replace(CLUSTER, nodes=(NODE, replace(NODE, id="b"))))["workspace"][0] == "but"
+    assert found(replace(ASKED, workspace="workspace"), CLUSTER)["workspace"][0] == "no"
+
+
+def test_this_machines_mlflow_is_no_use_to_a_cluster_elsewhere() -> None:
+    mine = replace(ASKED, tracking="http://localhost:5000")
+    assert found(mine, CLUSTER)["MLflow"][0] == "no"
+    assert "MLflow" not in found(mine, replace(CLUSTER, address="http://127.0.0.1:8265"))
+
+
+# --- what comes back ---------------------------------------------------------------------------------------------
+
+
+@given(st.text(alphabet="ab\n", max_size=40), st.lists(st.integers(0, 40), max_size=6))
+def test_lines_do_not_depend_on_how_the_text_was_cut(text: str, cuts: list[int]) -> None:
+    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    pieces = [text[a:b] for a, b in itertools.pairwise(places)]
+    assert list(whole_lines(pieces)) == list(whole_lines([text]))
+    assert "\n".join(whole_lines([text])) == text.removesuffix("\n")
+
+
+def test_rays_own_lines_are_left_out_wherever_they_stand() -> None:
+    ray = "2026-11-16 06:59:00,791\tINFO job_manager.py:581 -- Runtime env is setting up."
+    lines = [ray, "hello", "Running entrypoint for job x: python", "", "2026-11-16 bye"]
+    assert list(without_rays_lines(lines)) == ["hello", "", "2026-11-16 bye"]
+
+
+def test_the_heads_python_is_read_from_its_raylet() -> None:
+    command = ["/x/raylet", "--head", "--python_worker_command=/opt/venv/bin/python /x/setup_worker.py --a=b"]
+    assert interpreter_of(command) == "/opt/venv/bin/python"
+    assert interpreter_of([]) == "python"

@@ -1,0 +1,267 @@
+"""A real Ray head behind a token, as `ray start` makes one: submit to it, follow, attach, stop; and be refused well."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from jobs import submit
+from jobs.errors import UserError
+from jobs.profiles import load_profile
+from jobs.submission import Submission
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+RAY = str(Path(sys.executable).with_name("ray"))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(true: Callable[[], bool], seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.3)
+
+
+@dataclass
+class Head:
+    """A head of our own: its ports, its token, its processes, which end with it and by their ids."""
+
+    directory: Path
+    token: str = field(default_factory=lambda: secrets.token_hex(32))
+    port: int = field(default_factory=free_port)
+    dashboard: int = field(default_factory=free_port)
+    metrics: int = field(default_factory=free_port)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.dashboard}"
+
+    def launch(self, *arguments: str, within: tuple[str, ...] = ()) -> None:
+        environment = os.environ | {
+            "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token, "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_metrics_report_interval_ms": "1000",
+            "PATH": "/usr/bin:/bin",  # as on a machine where the python with Ray is not the first one found
+        }  # fmt: skip
+        with (self.directory / f"log{len(self.processes)}").open("wb") as log:
+            command = [*within, RAY, "start", "--block", "--object-store-memory=100000000", *arguments]
+            self.processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+
+    def start(self) -> None:
+        self.launch(
+            "--head", f"--port={self.port}", f"--dashboard-port={self.dashboard}", "--dashboard-host=127.0.0.1",
+            f"--dashboard-agent-listen-port={free_port()}", f"--ray-client-server-port={free_port()}", "--num-cpus=2",
+            f"--metrics-export-port={self.metrics}", f"--temp-dir={self.directory}/s",
+        )  # fmt: skip
+        wait_for(self.ready, seconds=90)
+
+    def ready(self) -> bool:
+        try:
+            facts = submit.facts_of(submit.connect(self.url))
+        except (UserError, KeyError):
+            return False
+        return facts.total("CPU") == 2 and facts.interpreter != "python"
+
+    def stop(self) -> None:
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            process.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[Head]:
+    directory = Path(tempfile.mkdtemp(prefix="a", dir="/tmp"))  # short: sockets have names of at most 107 bytes
+    made = Head(directory)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_TOKEN", made.token)
+        patch.delenv("RAY_AUTH_MODE", raising=False)  # a client that was told nothing but the token
+        patch.delenv("RAY_ADDRESS", raising=False)
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Submission:
+    """The command line's own help, as a recipe that is quick."""
+    return Submission(
+        recipe="demo",
+        fingerprint=secrets.token_hex(10),
+        arguments=("--help",),
+        profile=load_profile("laptop"),
+        workspace=str(tmp_path / "workspace"),
+        commit="c0ffee",
+        user="me",
+    )
+
+
+def test_the_door_is_shut_without_the_token(head: Head, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+    with pytest.raises(UserError, match="does not accept this token") as caught:
+        submit.connect(head.url)
+    assert "0000" not in str(caught.value)
+    monkeypatch.delenv("RAY_AUTH_TOKEN")
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
+    with pytest.raises(UserError, match="asks for a token and there is none here"):
+        submit.connect(head.url)
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text(head.token + "\n", encoding="utf-8")
+    assert submit.listing(submit.connect(f"127.0.0.1:{head.dashboard}/")) is not None
+
+
+def test_an_address_that_is_none_is_a_sentence() -> None:
+    with pytest.raises(UserError, match="No Ray cluster answers"):
+        submit.connect(f"http://127.0.0.1:{free_port()}")
+    with pytest.raises(UserError, match="no address of a job server"):
+        submit.connect("ray://127.0.0.1:10001")
+
+
+def test_a_server_that_is_no_ray_is_a_sentence() -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(UserError, match="not a Ray dashboard"):
+            submit.connect(f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+
+
+def test_the_cluster_is_examined_from_within(head: Head, asked: Submission) -> None:
+    connection = submit.connect(head.url)
+    found = {finding.what: finding for finding in submit.examine(connection, asked)}
+    submit.require(found.values())
+    assert {found[what].level for what in ("cluster", "Ray", "Python", "CPUs", "code", "workspace")} == {"ok"}
+    assert list(Path(asked.workspace).iterdir()) == []  # nothing left behind
+    Path(asked.workspace).rmdir()
+    Path(asked.workspace).write_text("a file in the way", encoding="utf-8")
+    nowhere = replace(asked, tracking=f"http://127.0.0.1:{free_port()}")
+    found = {finding.what: finding for finding in submit.examine(connection, nowhere)}
+    assert {found["workspace"].level, found["MLflow"].level} == {"no"}
+    with pytest.raises(UserError, match=r"The cluster cannot run this\. workspace: .*MLflow: "):
+        submit.require(found.values())
+
+
+def test_a_recipe_runs_is_followed_and_listed(head: Head, asked: Submission) -> None:
+    connection = submit.connect(head.url)
+    job, started = submit.submit(connection, asked)
+    assert started
+    assert job.id == f"attn-demo-{asked.fingerprint[:12]}"
+    lines = list(submit.log_lines(connection, job.id, follow=True))
+    assert lines[0].startswith("usage: attn run")
+    assert list(submit.log_lines(connection, job.id)) == lines
+    over = submit.find(connection, "demo")
+    assert (over.id, over.status, over.user, over.commit, over.profile) == (job.id, "done", "me", "c0ffee", "laptop")
+    assert over.id in [one.id for one in submit.listing(connection)]
+    assert submit.stop(connection, job.id) is False
+    kept = json.dumps(over.metadata) + over.message + "\n".join(lines)
+    assert head.token not in kept + str(connection.client.get_job_info(job.id))
+
+
+def test_asking_again_attaches_while_it_runs_and_starts_anew_when_it_is_over(head: Head, asked: Submission) -> None:
+    found: list[tuple[str, bool]] = []
+
+    def ask() -> None:
+        job, started = submit.submit(submit.connect(head.url), asked)
+        found.append((job.id, started))
+
+    both = [threading.Thread(target=ask) for _ in range(2)]  # two users at once
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    connection = submit.connect(head.url)
+    again, started = submit.submit(connection, asked)
+    assert not started
+    assert sorted(started for _, started in found) == [False, True]
+    assert {job for job, _ in found} == {again.id}
+    wait_for(lambda: submit.find(connection, again.id).is_over)
+    anew, started = submit.submit(connection, asked)
+    assert (anew.id, started) == (f"{again.id}-2", True)
+
+
+def test_a_job_is_stopped(head: Head) -> None:
+    connection = submit.connect(head.url)
+    job = connection.client.submit_job(entrypoint="echo begun; sleep 600", metadata={"attn.recipe": "long"})
+    assert next(iter(submit.log_lines(connection, job, follow=True))) == "begun"
+    assert submit.find(connection, "long").status == "running"
+    assert submit.stop(connection, job) is True
+    wait_for(lambda: submit.find(connection, job).is_over)
+    assert submit.find(connection, job).status == "stopped"
+
+
+def test_a_job_that_is_not_there_is_a_sentence(head: Head) -> None:
+    connection = submit.connect(head.url)
+    for ask in (submit.find, submit.stop, lambda *given: list(submit.log_lines(*given, follow=True))):
+        with pytest.raises(UserError, match="no job nonesuch"):
+            ask(connection, "nonesuch")
+
+
+def test_training_gauges_reach_prometheus_under_the_dashboards_names(head: Head) -> None:
+    connection = submit.connect(head.url)
+    code = (
+        "import ray, time; from ray.util.metrics import Gauge; ray.init(log_to_driver=False);"
+        "gauge = Gauge('attn_loss', tag_keys=('training',));"
+        "[(gauge.set(1.5, {'training': 'abc'}), time.sleep(0.5)) for _ in range(60)]"
+    )
+    job = connection.client.submit_job(entrypoint=f'{sys.executable} -c "{code}"')
+
+    def figures() -> list[str]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{head.metrics}/metrics", timeout=10) as answer:
+            return [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
+
+    def shown(line: str) -> bool:
+        return line.startswith("ray_attn_loss{") and 'training="abc"' in line and line.endswith(" 1.5")
+
+    wait_for(lambda: any(shown(line) for line in figures()))
+    wait_for(lambda: any(one.startswith("ray_node_cpu_utilization{") and "SessionName=" in one for one in figures()))
+    submit.stop(connection, job)
+
+
+def test_a_node_that_does_not_share_the_workspace_is_found_out(head: Head, asked: Submission) -> None:
+    """Last: it adds a node, in a mount namespace of its own, which has another directory at the same path."""
+    workspace = head.directory / "shared"
+    workspace.mkdir()
+    inside = f'mount -t tmpfs none {workspace} && exec "$@"'
+    within = ("unshare", "--mount", "bash", "-c", inside, "bash")
+    if subprocess.run([*within, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no mount namespaces for us on this machine")
+    connection = submit.connect(head.url)
+    address = submit.facts_of(connection).nodes[0].ip
+    head.launch(f"--address={address}:{head.port}", "--num-cpus=1", within=within)
+    wait_for(lambda: len(submit.facts_of(connection).nodes) == 2)
+    local = replace(asked, workspace=str(workspace))
+    found = [finding for finding in submit.examine(connection, local) if finding.what == "workspace"]
+    assert [finding.level for finding in found] == ["but", "no"]
+    assert "does not share it" in found[1].sentence
