@@ -21,6 +21,8 @@ from transformer.config import END, PAD, START, UNKNOWN, ModelConfig
 from transformer.model import Transformer
 from transformer.subwords import Subwords
 
+torch.set_num_threads(1)  # tensors this small are slower on two, and far slower where others are at work
+
 SHAPE = ModelConfig(layers=2, d_model=64, d_ff=128, num_heads=4, dropout=0.0)
 WORDS = [a + b for a in ("ka", "lo", "mi", "ter", "sun") for b in ("ba", "ri", "no", "el", "dru")]
 CIPHER = dict(zip(WORDS, [word[::-1] for word in WORDS], strict=True))
@@ -72,12 +74,17 @@ def random_directory(directory: Path, config: ModelConfig = SHAPE, seed: int = 1
     return write_model(directory, random_model(len(Subwords(subwords)), config, seed), subwords)
 
 
-def learned_directory(directory: Path, config: ModelConfig = SHAPE, updates: int = 160) -> Path:
-    """Train for some seconds, long enough to be right most of the time and wrong now and then."""
+def learned_directory(tests: Path, updates: int = 160) -> Path:
+    """Trained for some seconds, long enough to be right most of the time; once for all tests of a session."""
+    directory = tests / "learned"
+    return directory if directory.exists() else _learn(directory, updates)
+
+
+def _learn(directory: Path, updates: int) -> Path:
     blob = subword_model()
     subwords = Subwords(blob)
     torch.manual_seed(2)
-    model = Transformer(config, len(subwords)).train()
+    model = Transformer(SHAPE, len(subwords)).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1.5e-3, betas=(0.9, 0.98))
     lines = source_lines(64 * updates, seed=2, longest=5)
     cpu = torch.device("cpu")
