@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import ray.data
-from ray.data import ExecutionResources
+from ray.data import ExecutionResources, TaskPoolStrategy
 
 from jobs.configs import DataResources
 
@@ -27,10 +27,11 @@ def work_through(items: Sequence[Item], act: Callable[[Item], Said], on: DataRes
     Ray Data keeps `on.tasks` tasks busy and does again what a lost worker was doing, so `act` may be called twice for
     an item, and must then do the same again.
     """
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it speaks of each run; `log` says all of it
     rows = [{"position": position} for position in range(len(items))]
+    tasks = TaskPoolStrategy(size=min(on.tasks, len(rows)))
     data = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
-        partial(_act_on_row, list(items), act), num_cpus=on.cpus_per_task, concurrency=min(on.tasks, len(rows))
+        partial(_act_on_row, list(items), act), num_cpus=on.cpus_per_task, compute=tasks
     )
     data.context.enable_progress_bars = False
     data.context.op_resource_reservation_enabled = False  # what it holds back for a reader leaves one CPU of two idle
