@@ -11,13 +11,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from loopback_mirror import Mirror, serving
 
 from jobs.artifacts import Artifact
 from jobs.configs import Archive
 from jobs.download import Patience, download, downloads_of, fetch_archives, stored_name
 from jobs.errors import UserError
 from jobs.events import Event, Progress
-from tests.loopback_mirror import Mirror, serving
 
 DATA = Random(1).randbytes(100_000)
 HASTY = Patience(stalled=0.4, tries=2, pause=0.01)
