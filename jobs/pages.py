@@ -26,7 +26,7 @@ def render(template: str, **values: Any) -> str:
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["json"] = embedded_json
+    environment.filters |= {"json": embedded_json, "breakable": breakable}
     style = "\n".join((HERE / name).read_text(encoding="utf-8") for name in STYLE)
     script = "\n" + "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     page = environment.get_template(template).render(
@@ -46,6 +46,11 @@ def embedded_json(value: Any) -> Markup:
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return Markup(text)
+
+
+def breakable(text: str) -> Markup:
+    """Long signatures may go on in the next line after a bar; what is copied from the page stays the same."""
+    return Markup("|<wbr>").join(text.split("|"))
 
 
 def _finite(value: Any) -> Any:

@@ -49,11 +49,7 @@ def headline(found: Sequence[Result], rows: Sequence[Row]) -> list[Card]:
     first = next((result for result in found if result.name == BASE), found[0])
     row = next(row for row in rows if paper.plain_name(row.name) == first.name)
     named = f" of {first.name}" if len(found) > 1 else ""
-    cards = [*bleu_cards(first, named)]
-    cards += [
-        Card(label=f"Part of the test set: {name.replace('_', ' ')}", value=number(value), about="BLEU, sacreBLEU")
-        for name, value in row.parts.items()
-    ]
+    cards = bleu_cards(first, named, row.parts)
     about = "per subword of the scored set, no smoothing"
     cards.append(Card(label=f"Perplexity{named}", value=measured(first.perplexity), about=about))
     signature = row.text("chrf_signature", "scores") or ""
@@ -63,10 +59,12 @@ def headline(found: Sequence[Result], rows: Sequence[Row]) -> list[Card]:
     per_update = first.seconds / first.updates if first.seconds and first.updates else None
     about = f"{number(first.updates, 0)} updates of {duration(per_update)}"
     cards.append(Card(label=f"Training{named}", value=duration(first.seconds), about=about))
+    rate = row.fact("tokens_per_second", "training")
+    cards.append(Card(label=f"Rate{named}", value=number(rate, 0), about="target tokens per second, all workers"))
     return [card for card in cards if card.value != DASH]
 
 
-def bleu_cards(result: Result, named: str) -> list[Card]:
+def bleu_cards(result: Result, named: str, parts: Mapping[str, float]) -> list[Card]:
     """sacreBLEU with its signature and interval, and the paper's protocol with the paper's figure."""
     within = interval(result.bleu)
     return [
@@ -74,6 +72,7 @@ def bleu_cards(result: Result, named: str) -> list[Card]:
             label=f"BLEU{named}, sacreBLEU",
             value=measured(result.bleu),
             unit=f"({within})" if within else "",
+            beside=", ".join(f"{name.replace('_', ' ')} part {number(value)}" for name, value in parts.items()),
             about=(result.signature or "") + (", 95 % interval by bootstrap" if within else ""),
             lead=True,
         ),
@@ -163,6 +162,8 @@ def columns_for(
         columns.append(Column("BLEU", "paper", paper_cell(lambda figures: number(figures.bleu, 1))))
     columns += change_columns("bleu", "BLEU − base") if changes and table != 2 else []
     columns.append(Column("chrF", "ours", lambda result: (measured(result.chrf, 1), "")))
+    if any(result.f1 for result in found):
+        columns.append(Column("F1", "ours", lambda result: (measured(result.f1, 1), "")))
     columns.append(Column("Parameters", "ours", lambda result: (millions(result.parameters), "")))
     if beside:
         columns.append(Column("Parameters", "paper", paper_cell(lambda figures: millions(figures.parameters))))
@@ -242,7 +243,12 @@ def group_index(row: str) -> int:
 
 
 def paper_table(table: int | None, found: Sequence[Result], pair: str) -> dict[str, Any] | None:
-    """The paper's own table around our rows: all systems of Table 2, with ours below them."""
+    """The paper's own table around our rows: all systems of Table 2 or all parsers of Table 4, with ours below."""
+    if table == 4:
+        lines = [[parser.name, parser.training, number(parser.f1, 1)] for parser in paper.TABLE_4]
+        lines += [[f"ours: {result.name}", DASH, measured(result.f1, 1)] for result in found]
+        header = ["parser", "training", "F1, WSJ 23"]
+        return {"caption": "Table 4 of the paper, with ours", "header": header, "lines": lines, "open": True}
     if table != 2:
         return None
     lines = []

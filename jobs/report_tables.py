@@ -39,6 +39,7 @@ class Result:
     bleu: Figure | None
     bleu_paper: Figure | None
     chrf: Figure | None
+    f1: Figure | None  # of parsing, Table 4
     parameters: float | None
     updates: float | None
     seconds: float | None
@@ -76,6 +77,7 @@ def _result(name: str, rows: Sequence[Row]) -> Result:
         bleu=bleu,
         bleu_paper=figure(lambda row: row.bleu_paper),
         chrf=figure(lambda row: row.fact("chrf", "scores")),
+        f1=figure(lambda row: row.fact("f1", "scores")),
         parameters=first.parameters,
         updates=first.updates,
         seconds=mean([row.train_seconds for row in rows]),
@@ -243,7 +245,7 @@ def results_csv(found: Sequence[Result]) -> str:
     for result in found:
         change = changes.get(result.name, {})
         line: dict[str, str | float | None] = {"row": result.name, "seeds": result.seeds}
-        for name in ("perplexity", "bleu", "bleu_paper", "chrf"):
+        for name in ("perplexity", "bleu", "bleu_paper", "chrf", "f1"):
             figure: Figure | None = getattr(result, name)
             line[name] = figure.value if figure else None
             line[f"{name}_spread"] = figure.spread if figure else None

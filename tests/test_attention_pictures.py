@@ -123,6 +123,10 @@ def test_the_policy_names_the_very_script_of_the_page() -> None:
     assert unescape(re.findall(r'Content-Security-Policy" content="([^"]*)"', page)[0]) == pages.policy(script[0])
 
 
+def test_a_signature_may_be_broken_after_its_bars_and_stays_text() -> None:
+    assert pages.breakable("a|<b>|c") == "a|<wbr>&lt;b&gt;|<wbr>c"
+
+
 def test_embedded_json_cannot_end_its_element_and_has_no_nan() -> None:
     text = str(pages.embedded_json({"a": "</script><!--", "b": [float("nan"), 1 / 3], "c": "\u2028&"}))
     assert "<" not in text

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_report import HOSTILE, Made, make_report
+from made_report import HOSTILE, Made, make_report, make_row
 
 from jobs import paper
 from jobs.artifacts import Artifact
@@ -29,7 +29,7 @@ def table3(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 # --- the page ----------------------------------------------------------------------------------------------------
 
-VOID = {"meta", "link", "br", "img", "hr", "input"}
+VOID = {"meta", "wbr", "link", "br", "img", "hr", "input"}
 
 
 class StrictParser(HTMLParser):
@@ -105,9 +105,8 @@ def test_only_our_script_runs_and_no_sentence_becomes_one(one: Made) -> None:
 
 def test_a_single_row_shows_the_headline_with_its_protocol(one: Made) -> None:
     text = words(one.html)
-    assert "BLEU, sacreBLEU 40.00 (39.0 to 41.0) nrefs:1|case:mixed|eff:no|tok:13a" in text
+    assert "BLEU, sacreBLEU 40.00 (39.0 to 41.0) new words part 35.00 nrefs:1| case:mixed| eff:no| tok:13a" in text
     assert "the paper's protocol 40.50" in text
-    assert "Part of the test set: new words 35.00" in text
     assert "2,000 updates of 0.15 s" in text
     assert "1.5·10¹⁴" in text
     assert "attn run demo" in text
@@ -139,6 +138,17 @@ def test_table_2_is_shown_whole_with_ours_below(tmp_path: Path) -> None:
     assert "ours: big-en-fr – " in text
     assert "paper 27.3" in text
     assert [line["paper_bleu"] for line in made.table] == ["27.3", "41.8"]
+
+
+def test_table_4_is_shown_whole_with_our_f1(tmp_path: Path) -> None:
+    inputs = make_row(tmp_path, "row", bleu=1, perplexity=2, parameters=3)
+    parsed_well = {**inputs.scores.read_json("record.json"), "facts": {"f1": 90.25}}
+    inputs.scores.write_json("record.json", parsed_well)
+    out = Artifact(str(tmp_path / "out"))
+    write(gather(ReportConfig(title="Parsing", recipe="parse", rows=("wsj-only",), table=4), [inputs]), out)
+    text = words(out.read_text("report.html"))
+    assert "Petrov et al. (2006) WSJ only, discriminative 90.4" in text
+    assert "ours: wsj-only – 90.2" in text
 
 
 def test_every_embedded_value_is_strict_json(table3: Made) -> None:
@@ -186,8 +196,19 @@ def test_results_with_nothing_optional_still_make_a_report(tmp_path: Path) -> No
 
 
 def test_several_seeds_are_one_row_with_a_spread(tmp_path: Path) -> None:
-    made = make_report(tmp_path, ["base@seed1", "base@seed2", "C/N=2@seed1", "C/N=2@seed2"], 3)
-    assert [(line["row"], line["seeds"]) for line in made.table] == [("base", "2"), ("C/N=2", "2")]
-    assert float(made.table[0]["bleu_spread"]) == 0.0
-    assert made.table[0]["bleu_low"] == ""  # an interval of one run is none of the mean
-    assert "base (2 seeds)" in words(made.html)
+    runs = [make_row(tmp_path, str(seed), bleu=30 + seed, perplexity=5, parameters=9) for seed in (1, 2, 3)]
+    names = ("base@seed1", "base@seed2", "base@seed3")
+    report = gather(ReportConfig(title="Seeds", recipe="demo", rows=names, table=3), runs)
+    (base,) = report.results
+    assert base.seeds == 3
+    assert base.bleu is not None
+    assert base.bleu.value == pytest.approx(32)
+    assert base.bleu.spread == pytest.approx(1)  # the standard deviation of 31, 32, 33
+    assert base.bleu.low is None  # an interval of one run is none of the mean
+    assert base.paper is not None
+    out = Artifact(str(tmp_path / "out"))
+    write(report, out)
+    text = words(out.read_text("report.html"))
+    assert "base (3 seeds)" in text
+    assert "32.00 ± 1.00" in text
+    assert "base@seed2" in out.read_text("report.html")  # each run has its own curve
