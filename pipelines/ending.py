@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -65,7 +66,7 @@ def next_commands(recipe: Recipe, workspace: Workspace, model: str | None) -> li
     `model` is the model's directory where the recipe's name alone would mean another one.
     """
     example = "The old teacher knows that the small cat sleeps." if recipe.name == "demo" else "..."
-    elsewhere = "" if workspace.uri == str(Path.cwd() / "workspace") else f" --workspace {workspace.uri}"
+    elsewhere = "" if workspace.uri == str(Path.cwd() / "workspace") else f" --workspace {shlex.quote(workspace.uri)}"
     attn = ".venv/bin/attn" if Path(".venv/bin/attn").exists() else "attn"
     mlflow = attn.replace("attn", "mlflow")
     database = workspace.local_directory("mlflow") / "mlflow.db"

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,3 +34,27 @@ def real_text() -> Path:
     if not directory.is_dir():
         pytest.skip(f"no real text at {directory}: set ATTN_TEST_DATA to try it")
     return directory
+
+
+@pytest.fixture(scope="session")
+def bucket() -> Iterator[str]:
+    """The address of an empty bucket."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_EC2_METADATA_DISABLED="true")
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    name = f"attn-{uuid.uuid4().hex[:8]}"
+    try:
+        make = urllib.request.Request(f"http://127.0.0.1:{port}/{name}", method="PUT")
+        for _ in range(100):
+            try:
+                urllib.request.urlopen(make, timeout=5)
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield f"s3://{name}/attn?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
+    finally:
+        server.terminate()
+        server.wait()

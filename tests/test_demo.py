@@ -27,7 +27,8 @@ STAGES = ("corpora", "vocabulary", "shards", "train", "average", "translate", "s
 
 def attn(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pipelines.cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600, **options)  # type: ignore[call-overload,no-any-return]
+    given: dict[str, object] = {"cwd": ROOT, **options}
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, **given)  # type: ignore[call-overload,no-any-return]
 
 
 def run_words(workspace: Path, settings: list[str]) -> list[str]:
@@ -148,3 +149,16 @@ def test_the_demo_learns_what_a_broken_mask_could_not(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     facts = json.loads(next(tmp_path.glob("score/*/record.json")).read_text())["facts"]
     assert facts["bleu"] > 40
+
+
+def test_the_whole_pipeline_runs_on_an_object_store(bucket: str, tmp_path: Path) -> None:
+    """Every job reads and writes through S3; the model is then used from there."""
+    settings = [word for setting in SMALL for word in ("--set", setting)]
+    done = attn("run", "demo", "--workspace", bucket, *settings, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "11 steps made" in done.stdout
+    again = attn("run", "demo", "--workspace", bucket, *settings, cwd=tmp_path)
+    assert "0 steps made, 11 found done" in again.stdout
+    said = attn("translate", "demo", "--workspace", bucket, *settings, "The cat sleeps.", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert len(said.stdout.splitlines()) == 1
