@@ -100,7 +100,7 @@ def make_picture(layers: int = 2, heads: int = 3) -> Picture:
         return [[matrix(rows, columns, layer, head, causal) for head in range(heads)] for layer in range(layers)]
 
     weights = {"cross": kind(5, 7), "encoder": kind(7, 7), "decoder": kind(5, 5, True)}
-    return Picture(text="The old <i>dog sleeps.", source=source, target=target, weights=weights)
+    return Picture(text="The old <i>dog sleeps." + " It sleeps." * 12, source=source, target=target, weights=weights)
 
 
 @dataclass
@@ -126,6 +126,6 @@ def make_report(root: Path, rows: Sequence[str], table: int | None, title: str =
         name: read_lines(row.translations, [0, 1, 2, 3], texts) for name, row in zip(rows[1:], inputs[1:], strict=True)
     }
     out = Artifact(str(root / "report"))
-    write(gather(config, inputs, samples, [make_picture()], others), out)
+    write(gather(config, inputs, samples, [make_picture(), make_picture()], others), out)
     lines = list(csv.DictReader(io.StringIO(out.read_text("results.csv"))))
     return Made(out.read_text("report.html"), out.read_text("report.md"), lines, out)

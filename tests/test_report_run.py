@@ -96,6 +96,11 @@ setTimeout(async () => {
   done.dark = dark();
   await wait();
   done.overflow = document.documentElement.scrollWidth - innerWidth;
+  document.body.style.width = "360px";
+  await wait();
+  const scrolls = ".scroll, nav, .view, .tip";
+  const wide = (element) => element.getBoundingClientRect().right > 361 && !element.closest(scrolls);
+  done.tooWide = all("body *").filter(wide).map((element) => element.outerHTML.slice(0, 80));
   document.body.dataset.done = JSON.stringify(done);
 }, 400);
 """
@@ -151,6 +156,8 @@ def test_the_page_works_in_a_browser(tmp_path: Path, browse: Callable[[str, int]
     assert done["shownThen"] == ["Best"]
     assert done["light"] != done["dark"]
     assert done["overflow"] <= 0  # no sideways scrolling of the page
+    if width == 500:  # as narrow as the browser's window goes; the page itself goes narrower
+        assert done["tooWide"] == []
 
 
 @pytest.mark.slow
