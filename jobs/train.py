@@ -19,7 +19,6 @@ from typing import Any
 
 import ray
 from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
-from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 from jobs.artifacts import WORK, Artifact
 from jobs.cluster import require_resources
@@ -27,13 +26,12 @@ from jobs.configs import Resources, TrainConfig
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note
 from jobs.object_store import resolve
-from jobs.train_backend import GroupConfig
+from jobs.train_backend import GroupConfig, LeanTrainer
 from jobs.train_plan import Mailbox, Plan, micro_batches_per_update
 from jobs.train_snapshot import STATE, checkpoint_names, mend, update_of
 
 WORKER = "jobs.train_worker"  # loaded by name, in the workers only: it brings torch
-POLL_SECONDS = 0.25
-TRAINER: Any = DataParallelTrainer  # its annotations name the classes of Ray Train's first version
+POLL_SECONDS = 0.5
 WORKER_ENVIRONMENT = {
     # glibc gives large blocks back to the kernel at once and pays for fresh pages at every step: let it keep them
     "MALLOC_MMAP_MAX_": "0",
@@ -41,7 +39,10 @@ WORKER_ENVIRONMENT = {
     "MALLOC_TOP_PAD_": str(2**26),
     "MALLOC_ARENA_MAX": "1",
 }
-CONTROLLER_ENVIRONMENT = {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5"}
+CONTROLLER_ENVIRONMENT = {
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a lost node costs the updates since the last checkpoint, no more
+}
 
 
 def run(config: TrainConfig, *, shards: Artifact, dev: Artifact, out: Artifact, on: Resources, log: Log) -> Facts:
@@ -128,20 +129,22 @@ def fit(plan: Plan, on: Resources, log: Log) -> None:
     """Train to the end, passing on what rank 0 says meanwhile."""
     mailbox: Any = ray.remote(num_cpus=0)(Mailbox).remote()
     storage = resolve(plan.run.uri)
-    os.environ.update({name: value for name, value in CONTROLLER_ENVIRONMENT.items() if name not in os.environ})
-    trainer: Any = TRAINER(
+    for setting, value in CONTROLLER_ENVIRONMENT.items():
+        os.environ.setdefault(setting, value)
+    settings: Any = RunConfig(
+        name=storage[1].rpartition("/")[2],
+        storage_path=storage[1].rpartition("/")[0],
+        storage_filesystem=storage[0],
+        failure_config=FailureConfig(max_failures=on.train.max_failures),
+        checkpoint_config=CheckpointConfig(num_to_keep=plan.training.keep_checkpoints),
+        worker_runtime_env={"env_vars": WORKER_ENVIRONMENT},
+    )
+    trainer = LeanTrainer(
         work,
         train_loop_config={"plan": replace(plan, mailbox=mailbox)},
         backend_config=GroupConfig(),
         scaling_config=scaling(plan, on, log),
-        run_config=RunConfig(
-            name=storage[1].rpartition("/")[2],
-            storage_path=storage[1].rpartition("/")[0],
-            storage_filesystem=storage[0],
-            failure_config=FailureConfig(max_failures=on.train.max_failures),
-            checkpoint_config=CheckpointConfig(num_to_keep=plan.training.keep_checkpoints),
-            worker_runtime_env={"env_vars": WORKER_ENVIRONMENT},
-        ),
+        run_config=settings,
     )
     problem = attend_to(trainer, mailbox, log)
     sentence = ray.get(mailbox.failure.remote())
@@ -152,7 +155,7 @@ def fit(plan: Plan, on: Resources, log: Log) -> None:
         raise problem
 
 
-def attend_to(trainer: Any, mailbox: Any, log: Log) -> Exception | None:
+def attend_to(trainer: LeanTrainer, mailbox: Any, log: Log) -> Exception | None:
     """Run the trainer in a thread of its own while this one empties the mailbox. What went wrong, if anything."""
     problems: list[Exception] = []
 

@@ -1,0 +1,288 @@
+"""Training through Ray: the same on any number of workers, interrupted or not; what it says when it cannot go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_shards import tiny_shards
+
+from jobs import train
+from jobs.artifacts import Artifact
+from jobs.configs import Resources, TrainConfig, TrainResources
+from jobs.errors import UserError
+from jobs.events import Event, Metrics, Note, Progress
+from jobs.train_snapshot import SNAPSHOT, checkpoint_names, mend, snapshot_of
+from transformer.config import ModelConfig, TrainingConfig
+
+ray_test = pytest.mark.ray
+TIMED = {"tokens_per_second", "flops_share"}  # the only figures that two equal runs do not share
+CONFIG = TrainConfig(
+    model=ModelConfig(layers=1, d_model=16, d_ff=32, num_heads=2),
+    training=TrainingConfig(
+        steps=120, tokens_per_update=100, warmup=60, learning_rate=0.2, checkpoint_every=20, keep_checkpoints=3,
+        dev_every=60, log_every=1,
+    ),
+)  # fmt: skip
+
+
+def on(workers: int, **more: Any) -> Resources:
+    return Resources(train=TrainResources(workers=workers, cpus_per_worker=min(1.0, 2 / workers), **more))
+
+
+class Bench:
+    """A place with small shards, where trainings are run and remembered."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.shards = tiny_shards(directory / "shards")
+        self.dev = tiny_shards(directory / "dev", micro_batches=3, seed=9)
+        self.events: list[Event] = []
+        self._straight: dict[int, Artifact] = {}
+
+    def out(self, name: str) -> Artifact:
+        return Artifact(str(self.directory / name))
+
+    def train(self, name: str, resources: Resources, config: TrainConfig = CONFIG) -> Artifact:
+        out = self.out(name)
+        self.events = []
+        found = train.run(config, shards=self.shards, dev=self.dev, out=out, on=resources, log=self.events.append)
+        out.write_json("record.json", {"facts": found})
+        return out
+
+    def straight(self, workers: int) -> Artifact:
+        """A run that nobody disturbs."""
+        if workers not in self._straight:
+            self._straight[workers] = self.train(f"straight-{workers}", on(workers))
+        return self._straight[workers]
+
+    def notes(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Note)]
+
+
+@pytest.fixture(scope="module")
+def bench(ray_session: None, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench(tmp_path_factory.mktemp("train"))
+
+
+def curve(out: Artifact) -> list[dict[str, float]]:
+    points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
+    return [{name: value for name, value in point.items() if name not in TIMED} for point in points]
+
+
+def weights(out: Artifact) -> dict[str, torch.Tensor]:
+    return load_file(out.at(out.read_json("checkpoints.json")[-1]["path"] + "/model.safetensors"))
+
+
+def assert_same(one: Artifact, other: Artifact, *, exactly: bool) -> None:
+    """The same curve, each point once, and the same weights at the end."""
+    assert [p["update"] for p in curve(one)] == [p["update"] for p in curve(other)] == list(range(1, 121))
+    if exactly:
+        assert curve(one) == curve(other)
+    for a, b in zip(curve(one), curve(other), strict=True):
+        assert a == pytest.approx(b, rel=2e-4)
+    for name, weight in weights(one).items():
+        assert torch.equal(weight, weights(other)[name]) or not exactly
+        assert torch.allclose(weight, weights(other)[name], atol=2e-4), name
+
+
+@ray_test
+def test_one_two_and_four_workers_train_the_same_model(bench: Bench) -> None:
+    """With dropout on."""
+    for workers in (2, 4):
+        assert_same(bench.straight(1), bench.straight(workers), exactly=False)
+        assert bench.straight(workers).facts["workers"] == workers
+
+
+@ray_test
+def test_what_a_finished_run_leaves(bench: Bench) -> None:
+    out = bench.straight(1)
+    names = [entry["path"] for entry in out.read_json("checkpoints.json")]
+    assert [entry["update"] for entry in out.read_json("checkpoints.json")] == [80, 100, 120]
+    assert names == [f"work/straight-1/update-{update:07d}" for update in (80, 100, 120)]
+    assert sorted(os.listdir(out.at("work/straight-1")))[-3:] == [Path(name).name for name in names]
+    assert not [name for name in out.names() if name.endswith((".pkl", ".pickle", ".pt", ".pth"))]
+    points = curve(out)
+    assert points[-1]["loss"] < 0.8 * points[0]["loss"]
+    assert [p["update"] for p in points if "dev_loss" in p] == [60, 120]
+    facts = out.facts
+    assert facts["updates"] == 120
+    assert facts["target_tokens"] > 120 * 80
+    assert facts["dev_perplexity"] == points[-1]["dev_perplexity"]
+    assert facts["loss"] == points[-1]["loss"]
+    assert all(isinstance(value, int | float | str) for value in facts.values())
+
+
+@ray_test
+def test_rank_0_alone_speaks_and_says_each_point(bench: Bench) -> None:
+    bench.train("speaking", on(2), replace(CONFIG, training=replace(CONFIG.training, steps=12, checkpoint_every=12)))
+    assert [event.step for event in bench.events if isinstance(event, Metrics)] == list(range(1, 13))
+    last = [event for event in bench.events if isinstance(event, Progress)][-1]
+    assert (last.done, last.total, last.unit) == (12, 12, "updates")
+
+
+@ray_test
+def test_from_two_workers_to_one_half_way(bench: Bench) -> None:
+    half = replace(CONFIG, training=replace(CONFIG.training, steps=60))
+    bench.train("half", on(2), half)
+    shutil.copytree(bench.out("half").at("work/half"), bench.out("changed").at("work/changed"))
+    changed = bench.train("changed", on(1))
+    assert_same(bench.straight(1), changed, exactly=False)
+    assert bench.notes() == ["Going on from the checkpoint of update 60."]
+
+
+def own_workers() -> list[int]:
+    """Process ids of the training workers of this test's Ray, of no other."""
+    found = []
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            title = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if title.startswith(b"ray::RayTrainWorker") and os.getpid() in ancestors(pid):
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def ancestors(pid: int) -> list[int]:
+    found = []
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        found.append(pid)
+    return found
+
+
+def once_there(path: str, act: Callable[[], None], patience: float = 120) -> threading.Thread:
+    """Act as soon as the file is there."""
+
+    def watch() -> None:
+        until = time.monotonic() + patience
+        while not os.path.exists(path) and time.monotonic() < until:
+            time.sleep(0.01)
+        act()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+@ray_test
+def test_killed_workers_cost_nothing_but_time(bench: Bench) -> None:
+    """Two kills, of either rank, at two moments: the same curve and weights, bit for bit."""
+    killed: list[int] = []
+
+    def kill(which: int) -> Callable[[], None]:
+        def act() -> None:
+            pids = own_workers()
+            killed.append(pids[which % len(pids)])
+            os.kill(killed[-1], signal.SIGKILL)
+
+        return act
+
+    work = bench.out("killed").at("work/killed")
+    once_there(f"{work}/update-0000020/state.json", kill(0))
+    once_there(f"{work}/update-0000060/state.json", kill(1))
+    out = bench.train("killed", on(2))
+    assert len(killed) == 2
+    assert len(bench.notes()) == 2
+    assert_same(bench.straight(2), out, exactly=True)
+
+
+DRIVER = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+sys.path.insert(0, str(Path(sys.argv[1])))
+from jobs import cluster, train
+from test_train import CONFIG, Bench, on
+from jobs.artifacts import Artifact
+cluster.connect(cpus=2, object_store_gb=0.2)
+place = Path(sys.argv[2])
+train.run(CONFIG, shards=Artifact(str(place / "shards")), dev=Artifact(str(place / "dev")),
+          out=Artifact(str(place / "orphan")), on=on(1), log=print)
+"""
+
+
+@ray_test
+def test_a_killed_driver_costs_nothing_but_time(bench: Bench) -> None:
+    """The whole Ray goes with it; another one goes on, bit for bit."""
+    out = bench.out("orphan")
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(Path(__file__).parent), str(bench.directory)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        once_there(out.at("work/orphan/update-0000040/state.json"), driver.kill).join()
+        assert driver.wait(timeout=30) == -signal.SIGKILL
+    finally:
+        driver.kill()
+    assert not out.exists("checkpoints.json")
+    bench.train("orphan", on(1))
+    assert len(bench.notes()) == 1
+    assert_same(bench.straight(1), out, exactly=True)
+
+
+@ray_test
+def test_a_loss_that_is_not_finite_stops_with_a_sentence(bench: Bench) -> None:
+    wild = replace(CONFIG, training=replace(CONFIG.training, learning_rate=1e30, checkpoint_every=1))
+    with pytest.raises(
+        UserError,
+        match=r"loss of update \d+ is not a finite number in micro-batch \d+ \(pool \d, row group \d\)\. "
+        r"The last good checkpoint is that of update \d+\. Lower training\.learning_rate",
+    ):
+        bench.train("wild", on(2), wild)
+
+
+@ray_test
+def test_bad_updates_are_skipped_if_asked(bench: Bench) -> None:
+    skipping = replace(CONFIG.training, learning_rate=1e30, non_finite="skip", steps=6, checkpoint_every=6)
+    out = bench.train("skipping", on(1), replace(CONFIG, training=skipping))
+    assert out.facts["skipped_updates"] >= 3
+
+
+@ray_test
+def test_too_few_resources_are_said_before_anything_starts(bench: Bench) -> None:
+    with pytest.raises(UserError, match=r"Training needs 6 CPUs and the cluster has 2"):
+        bench.train("large", Resources(train=TrainResources(workers=2, cpus_per_worker=3)))
+    assert not bench.out("large").exists()
+
+
+@ray_test
+def test_no_more_workers_than_micro_batches(bench: Bench) -> None:
+    small = replace(CONFIG.training, tokens_per_update=25, steps=2)
+    bench.train("small", on(2), replace(CONFIG, training=small))
+    assert bench.notes() == ["An update has 1 micro-batches, so 1 of 2 workers are used."]
+
+
+def test_vocabularies_must_agree(tmp_path: Path) -> None:
+    shards, dev = tiny_shards(tmp_path / "s"), tiny_shards(tmp_path / "d")
+    dev.write_json("about.json", {**dev.read_json("about.json"), "vocabulary_size": 99})
+    with pytest.raises(UserError, match="24 subwords and the development set with 99"):
+        train.run(CONFIG, shards=shards, dev=dev, out=Artifact(str(tmp_path / "o")), on=on(1), log=print)
+
+
+def test_a_torn_snapshot_is_mended_from_whole_checkpoints(tmp_path: Path) -> None:
+    run = Artifact(str(tmp_path))
+    for name in ("update-0000010", "update-0000020"):
+        run.write_text(f"{name}/state.json", "{}")
+    run.write_text("update-0000030/model.safetensors", "half a checkpoint")
+    run.write_json(SNAPSHOT, snapshot_of(["update-0000010"]))
+    mend(run)
+    assert checkpoint_names(run) == ["update-0000010"]  # a whole snapshot is left alone
+    for torn in ('{"checkpoint_res', "", json.dumps(snapshot_of(["update-0000030"]))):
+        run.write_text(SNAPSHOT, torn)
+        mend(run)
+        assert checkpoint_names(run) == ["update-0000010", "update-0000020"]
