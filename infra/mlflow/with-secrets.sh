@@ -7,7 +7,7 @@ set -euo pipefail
 
 secrets="${SECRETS:-/run/secrets}"
 # In the environment of this process alone: not in its arguments, which anyone on the machine may list.
-MLFLOW_BACKEND_STORE_URI="postgresql://${DATABASE%%@*}:$(< "${secrets}/postgres_password")@${DATABASE#*@}"
+MLFLOW_BACKEND_STORE_URI="postgresql+psycopg2://${DATABASE%%@*}:$(< "${secrets}/postgres_password")@${DATABASE#*@}"
 export MLFLOW_BACKEND_STORE_URI MLFLOW_ARTIFACTS_DESTINATION="s3://${BUCKET}"
 if [[ -n "${STORE_URL:-}" ]]; then
   AWS_SECRET_ACCESS_KEY="$(< "${secrets}/store_password")"
