@@ -190,6 +190,18 @@ class Artifact:
             yield copy
 
     @contextlib.contextmanager
+    def directory(self) -> Iterator[Path]:
+        """The files at the top of this directory as a local directory: itself, or a copy for as long as needed."""
+        if self.is_local:
+            yield Path(self.uri)
+            return
+        with tempfile.TemporaryDirectory(prefix="attn-") as copy:
+            for name in self.names():
+                if "/" not in name:
+                    self.store.fetch(self.at(name), Path(copy) / name)
+            yield Path(copy)
+
+    @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Path]:
         """A local path to write to; what is there at the end is put here whole, or not at all."""
         with tempfile.TemporaryDirectory(prefix="attn-") as directory:

@@ -6,7 +6,7 @@ The sections are what `--set section.field=value` reaches. Every default is the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from jobs.configs import (
@@ -24,7 +24,7 @@ from jobs.configs import (
 )
 from jobs.errors import UserError
 from pipelines import stages
-from pipelines.pairs import PAIRS
+from pipelines.pairs import PAIRS, PROFILES, Profile
 from transformer.config import ModelConfig, SearchConfig, TrainingConfig
 
 
@@ -85,9 +85,14 @@ class FilesText:
 
 @dataclass(frozen=True, kw_only=True)
 class WmtText:
-    """A language pair of pipelines/pairs.py. `from` names a directory to look for the archives in."""
+    """A language pair of pipelines/pairs.py. `from` names a directory to look for the archives in.
+
+    `cleaning` is the paper's (nothing but over-long pairs goes) or the usual one of today; `shards.cleaning` sets single
+    filters.
+    """
 
     pair: str = "en-de"
+    cleaning: Profile = "paper"
     from_directory: str | None = field(default=None, metadata={"spelled": "from"})
 
     def corpora(self) -> Mapping[str, CorpusConfig]:
@@ -118,13 +123,20 @@ class Experiment:
     scoring: ScoreConfig = field(default_factory=ScoreConfig)
 
 
+def cleaned(experiment: Experiment) -> ShardConfig:
+    """The shards with the cleaning that the corpus asks for, unless single filters were set."""
+    if isinstance(experiment.corpus, WmtText) and experiment.shards.cleaning == CleaningConfig():
+        return replace(experiment.shards, cleaning=PROFILES[experiment.corpus.cleaning])
+    return experiment.shards
+
+
 def row(
     name: str, experiment: Experiment, *, scored_on: Literal["dev", "test"], tags: Mapping[str, str] | None = None
 ) -> stages.Row:
     """The steps from the text to the score of one model."""
     texts = {split: stages.corpora(config, split) for split, config in experiment.corpus.corpora().items()}
     subwords = stages.vocabulary(experiment.vocabulary, texts["train"])
-    shards = stages.shards(experiment.shards, texts["train"], subwords, "train")
+    shards = stages.shards(cleaned(experiment), texts["train"], subwords, "train")
     unfiltered = ShardConfig(cleaning=CleaningConfig(max_subwords=experiment.shards.cleaning.max_subwords))
     dev = stages.shards(unfiltered, texts["dev"], subwords, "dev")
     training = stages.training(TrainConfig(model=experiment.model, training=experiment.training), shards, dev, name)

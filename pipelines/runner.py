@@ -21,7 +21,7 @@ from jobs.artifacts import Artifact
 from jobs.configs import Resources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics
-from pipelines.graph import Plan, PlannedStep
+from pipelines.graph import Plan, PlannedStep, in_order
 from pipelines.provenance import made_now
 from pipelines.step import Step
 from pipelines.tracking import StepRun, Tracker
@@ -208,6 +208,8 @@ class Runner:
         run.facts(step, record)
         if step.stage in ("report", "score"):
             run.files(out)
+        if step.stage == "score" and step.tags.get("attn.set") == "test":
+            run.model(self.workspace.artifact(model_of(step)), record["facts"])
         run.end("FINISHED")
 
     def _inputs(self, step: Step) -> dict[str, Artifact | tuple[Artifact, ...]]:
@@ -216,6 +218,11 @@ class Runner:
             name: tuple(at(each) for each in value) if isinstance(value, tuple) else at(value)
             for name, value in step.inputs.items()
         }
+
+
+def model_of(score: Step) -> Step:
+    """The model whose translations a score is of."""
+    return next(each for each in in_order([score]) if each.stage == "average")
 
 
 def sentence_of(error: BaseException) -> str:

@@ -28,6 +28,7 @@ from jobs.artifacts import WORK, Artifact
 from jobs.errors import UserError
 from jobs.events import Metrics
 from pipelines.graph import flatten, in_order
+from pipelines.mlflow_model import log_model
 from pipelines.step import Step
 from pipelines.workspace import Workspace
 
@@ -137,6 +138,16 @@ class StepRun:
     def files(self, out: Artifact) -> None:
         """The page, the tables and the figures, to be opened from MLflow's own pages."""
         self.tracker.writer.later(lambda: self.tracker.write_files(self.id.result(), out))
+
+    def model(self, model: Artifact, scores: Mapping[str, Any]) -> None:
+        """The model itself, loadable by one line and registered under the recipe's name with its scores."""
+        numbers = {name: float(value) for name, value in scores.items() if name in REGISTERED}
+
+        def write() -> None:
+            with model.directory() as directory:
+                log_model(self.id.result(), directory, self.tracker.recipe, numbers, self.tracker.uri)
+
+        self.tracker.writer.later(write)
 
     def end(self, status: str, sentence: str = "") -> None:
         self.flush()
@@ -260,6 +271,7 @@ class Tracker:
         return self.writer.close()
 
 
+REGISTERED = ("bleu", "bleu_paper", "chrf", "perplexity")
 CURVE = frozenset({"loss", "perplexity", "learning_rate", "gradient_norm", "dev_loss", "dev_perplexity"})
 
 

@@ -10,9 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from jobs.artifacts import Artifact
 from jobs.attention_pictures import attention_page
 from jobs.errors import UserError
 from pipelines.graph import in_order
@@ -40,20 +38,8 @@ def model_directory(asked: argparse.Namespace) -> Iterator[Path]:
     workspace = Workspace(asked.workspace)
     step = next(each for each in in_order([recipe.step(asked.changes)]) if each.stage == "average")
     finished(step, workspace, recipe.name)
-    with local_copy(workspace.artifact(step)) as directory:
+    with workspace.artifact(step).directory() as directory:
         yield directory
-
-
-@contextlib.contextmanager
-def local_copy(artifact: Artifact) -> Iterator[Path]:
-    if artifact.is_local:
-        yield Path(artifact.uri)
-        return
-    with TemporaryDirectory(prefix="attn-model-") as directory:
-        for name in artifact.names():
-            if "/" not in name:
-                artifact.store.fetch(artifact.at(name), Path(directory) / name)
-        yield Path(directory)
 
 
 def search_asked(asked: argparse.Namespace) -> SearchConfig:
