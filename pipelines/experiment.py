@@ -87,8 +87,8 @@ class FilesText:
 class WmtText:
     """A language pair of pipelines/pairs.py. `from` names a directory to look for the archives in.
 
-    `cleaning` is the paper's (nothing but over-long pairs goes) or the usual one of today; `shards.cleaning` sets single
-    filters.
+    `cleaning` is the paper's (nothing but over-long pairs goes) or the usual one of today; `shards.cleaning` sets
+    single filters.
     """
 
     pair: str = "en-de"
