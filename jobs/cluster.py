@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import ray
 
+from jobs.configs import Resources
 from jobs.errors import UserError
 
 QUIET = {
@@ -52,11 +53,24 @@ def totals() -> Mapping[str, float]:
     return {name: float(amount) for name, amount in ray.cluster_resources().items()}
 
 
+def grows() -> bool:
+    """Whether nodes are added when work waits for them. The cluster definitions in infra/ say so, in this variable."""
+    return os.environ.get("ATTN_CLUSTER_GROWS") == "1"
+
+
+def capacity(on: Resources) -> Mapping[str, float]:
+    """What work may count on: what is there, or what the profile expects where that will come when it is asked for."""
+    have = totals()
+    if not grows():
+        return have
+    return {**have, "CPU": max(have.get("CPU", 0), on.cpus or 0), "GPU": max(have.get("GPU", 0), on.gpus or 0)}
+
+
 def require_resources(what: str, *, cpus: float = 0, gpus: float = 0) -> None:
     """Refuse before anything starts what the cluster could never give."""
     have = totals()
     for name, need in (("CPU", cpus), ("GPU", gpus)):
-        if need > have.get(name, 0):
+        if need > have.get(name, 0) and not grows():
             raise UserError(
                 f"{what} needs {need:g} {name}s and the cluster has {have.get(name, 0):g}. "
                 f"Choose a smaller profile (--on) or add nodes."

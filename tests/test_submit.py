@@ -231,9 +231,8 @@ def test_a_job_that_is_not_there_is_a_sentence(head: Head) -> None:
 def test_training_gauges_reach_prometheus_under_the_dashboards_names(head: Head) -> None:
     connection = submit.connect(head.url)
     code = (
-        "import ray, time; from ray.util.metrics import Gauge; ray.init(log_to_driver=False);"
-        "gauge = Gauge('attn_loss', tag_keys=('training',));"
-        "[(gauge.set(1.5, {'training': 'abc'}), time.sleep(0.5)) for _ in range(60)]"
+        "import ray, time; from jobs.events import Metrics; from jobs.gauges import show; ray.init(log_to_driver=False);"
+        "[(show('abc', Metrics(7, {'loss': 1.5, 'other': 2.0})), time.sleep(0.5)) for _ in range(60)]"
     )
     job = connection.client.submit_job(entrypoint=f'{sys.executable} -c "{code}"')
 
@@ -241,10 +240,14 @@ def test_training_gauges_reach_prometheus_under_the_dashboards_names(head: Head)
         with urllib.request.urlopen(f"http://127.0.0.1:{head.metrics}/metrics", timeout=10) as answer:
             return [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
 
-    def shown(line: str) -> bool:
-        return line.startswith("ray_attn_loss{") and 'training="abc"' in line and line.endswith(" 1.5")
+    def shown(name: str, value: str) -> bool:
+        return any(
+            line.startswith(f"{name}{{") and 'training="abc"' in line and line.endswith(f" {value}")
+            for line in figures()
+        )
 
-    wait_for(lambda: any(shown(line) for line in figures()))
+    wait_for(lambda: shown("ray_attn_loss", "1.5") and shown("ray_attn_update", "7.0"))
+    assert not any("ray_attn_other" in line for line in figures())
     wait_for(lambda: any(one.startswith("ray_node_cpu_utilization{") and "SessionName=" in one for one in figures()))
     submit.stop(connection, job)
 
