@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+S3_ACCESS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +23,7 @@ def ray_session() -> Iterator[None]:
     """A real Ray on this machine with two CPUs, started once."""
     from jobs import cluster  # noqa: PLC0415  the quick tests do not load Ray
 
+    os.environ.update(S3_ACCESS)  # Ray's workers have the environment that it is started in
     cluster.connect(cpus=2, object_store_gb=1.0)
     yield
     cluster.ray.shutdown()
@@ -42,7 +44,7 @@ def bucket() -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_EC2_METADATA_DISABLED="true")
+    os.environ.update(S3_ACCESS)
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     name = f"attn-{uuid.uuid4().hex[:8]}"
