@@ -26,7 +26,7 @@ from jobs.errors import UserError
 from jobs.profiles import load_profile
 from jobs.submission import Submission
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 RAY = str(Path(sys.executable).with_name("ray"))
 
 
@@ -36,7 +36,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for(true: Callable[[], bool], seconds: float = 60) -> None:
+def wait_for(true: Callable[[], bool], seconds: float = 120) -> None:
     until = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < until, "waited in vain"
@@ -74,7 +74,7 @@ class Head:
             f"--dashboard-agent-listen-port={free_port()}", f"--ray-client-server-port={free_port()}", "--num-cpus=2",
             f"--metrics-export-port={self.metrics}", f"--temp-dir={self.directory}/s",
         )  # fmt: skip
-        wait_for(self.ready, seconds=90)
+        wait_for(self.ready, seconds=240)
 
     def ready(self) -> bool:
         try:
@@ -231,7 +231,7 @@ def test_a_job_that_is_not_there_is_a_sentence(head: Head) -> None:
 def test_training_gauges_reach_prometheus_under_the_dashboards_names(head: Head) -> None:
     connection = submit.connect(head.url)
     code = (
-        "import ray, time; from jobs.events import Metrics; from jobs.gauges import show; ray.init(log_to_driver=False);"
+        "import ray, time; from jobs.events import Metrics; from jobs.gauges import show; ray.init();"
         "[(show('abc', Metrics(7, {'loss': 1.5, 'other': 2.0})), time.sleep(0.5)) for _ in range(60)]"
     )
     job = connection.client.submit_job(entrypoint=f'{sys.executable} -c "{code}"')
