@@ -20,10 +20,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from threading import Lock
+from queue import Empty, SimpleQueue
+from threading import Event, Lock, Thread
 
 from jobs.archives import Place, unpacked
 from jobs.artifacts import Artifact
@@ -88,25 +89,50 @@ def fetch_archives(
     store = downloads_of(out)
     distinct = {stored_name(archive): archive for archive in archives}
     meter = Meter(sum(archive.bytes or 0 for archive in distinct.values()), log)
-    with ThreadPoolExecutor(max_workers=max(1, at_once)) as pool:
-        jobs = {
-            name: pool.submit(find_or_fetch, archive, store, directory, meter, patience)
-            for name, archive in distinct.items()
-        }
-        places = {name: job.result() for name, job in jobs.items()}
+    places: dict[str, Place] = {}
+    waiting = SimpleQueue[str]()
+    ended = SimpleQueue[Exception | None]()
+
+    def work() -> None:
+        with contextlib.suppress(Empty):
+            while not meter.stopped.is_set():
+                name = waiting.get_nowait()
+                try:
+                    places[name] = find_or_fetch(distinct[name], store, directory, meter, patience)
+                    ended.put(None)
+                except Exception as error:
+                    ended.put(error)
+
+    for name in distinct:
+        waiting.put(name)
+    for _ in range(min(max(1, at_once), len(distinct))):
+        Thread(target=work, daemon=True, name="download").start()  # a run that ends does not wait for its downloads
+    try:
+        for _ in distinct:
+            if (error := ended.get()) is not None:
+                raise error
+    finally:
+        meter.stopped.set()
     return [places[stored_name(archive)] for archive in archives]
 
 
+class Stopped(Exception):
+    """Another download has failed, or the run has ended: there is no use in going on."""
+
+
 class Meter:
-    """Adds up what all downloads have, for one bar."""
+    """Adds up what all downloads have, for one bar; and stops them all when one of them fails."""
 
     def __init__(self, total: int, log: Log) -> None:
         self.total, self.log = total, log
         self.have: dict[str, int] = {}
         self.said = 0.0
         self.lock = Lock()
+        self.stopped = Event()
 
     def at(self, name: str, have: int) -> None:
+        if self.stopped.is_set():
+            raise Stopped
         with self.lock:
             self.have[name] = have
             if time.monotonic() - self.said > 0.5:
@@ -123,7 +149,8 @@ def find_or_fetch(archive: Archive, store: Artifact, directory: str | None, mete
     scratch = Path(store.uri) if store.is_local else scratch_of(store)
     try:
         scratch.mkdir(parents=True, exist_ok=True)
-        with only_one(scratch / f"{name}.lock"):
+        waits = partial(meter.log, Note(f"{archive.name}: another run is downloading it; waiting for that"))
+        with only_one(scratch / f"{name}.lock", waits):
             if not store.exists(name):  # another run may have fetched it while we waited
                 part = download(archive, scratch / f"{name}.part", lambda have: meter.at(archive.name, have), patience)
                 if store.is_local:
@@ -165,10 +192,14 @@ def find(archive: Archive, directory: str) -> Place | None:
 
 
 @contextlib.contextmanager
-def only_one(lock: Path) -> Iterator[None]:
+def only_one(lock: Path, waits: Callable[[], None]) -> Iterator[None]:
     """One process, and one thread of it, at a time."""
     with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waits()
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -11,6 +11,7 @@ from jobs.demo_combinations import (
     ACTING,
     ADJECTIVES_OF,
     ASKING,
+    COMPARATIVES,
     GIVING,
     GOING,
     OBJECTS_OF,
@@ -173,6 +174,10 @@ def test_training_never_sees_what_is_held_out(corpus: list[Pair]) -> None:
     assert not said & (adjectives | verbs)
 
 
+def more_of(adjective: str) -> list[str]:
+    return COMPARATIVES[adjective][0].split() if adjective in COMPARATIVES else []
+
+
 def test_the_novel_part_of_a_test_set_combines_words_anew() -> None:
     test = list(pairs(1, "test", 0, 150))
     novel = [one for one in test if one.part == "novel"]
@@ -180,7 +185,11 @@ def test_the_novel_part_of_a_test_set_combines_words_anew() -> None:
     assert {one.part for one in test} == {"seen", "novel"}
     assert {one.part for one in pairs(1, "train", 0, 50)} == {"seen"}
     adjectives = [f"{a.english} {word.english[0]}" for word in ALL_NOUNS for a in ADJECTIVES_OF[word][1]]
-    assert any(phrase in one.source for one in novel for phrase in adjectives)
+    together = [({a.english, *more_of(a.english)}, word) for word in ALL_NOUNS for a in ADJECTIVES_OF[word][1]]
+    together += [({*action.english}, word) for action, (_, nouns) in OBJECTS_OF.items() for word in nouns]
+    for one in novel:
+        words = {*re.findall(r"[\w']+", one.source.lower().replace("'s ", " ").replace("' ", " "))}
+        assert [both for both in together if both[0] & words and {*both[1].english} & words], one
     assert not [one for one in test if one.part == "seen" for phrase in adjectives if f"{phrase} " in one.source]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -178,6 +179,25 @@ def test_progress_is_told_in_one_sum(mirror: Mirror, tmp_path: Path) -> None:
     assert told
     assert all(event.total == pytest.approx(0.3) for event in told)
     assert all(event.done <= 0.3 for event in told)
+
+
+def test_one_failure_stops_the_others(mirror: Mirror, tmp_path: Path) -> None:
+    """A wrong checksum of the first is not told only when the last of 6 GB has come."""
+    slow = archive(mirror, "drips", name="slow", sha256="1" * 64)
+    patient = Patience(stalled=30)
+    started = time.monotonic()
+    with pytest.raises(UserError, match="status 404"):
+        fetch_archives(
+            [slow, archive(mirror, "missing")],
+            Artifact(str(tmp_path / "w" / "corpora" / "0")),
+            None,
+            at_once=2,
+            log=lambda event: None,
+            patience=patient,
+        )
+    while any(thread.name == "download" for thread in threading.enumerate()):
+        assert time.monotonic() - started < 20, "the other goes on, and would for minutes"
+        time.sleep(0.05)
 
 
 def test_a_failure_leaves_nothing_that_looks_whole(mirror: Mirror, tmp_path: Path) -> None:
