@@ -1,4 +1,4 @@
-"""Ray Train with no more processes and libraries than a run of ours needs: starting costs seconds, a table has twenty runs.
+"""Ray Train with no more processes and libraries than a run of ours needs: a table of the paper has twenty runs.
 
 How the workers find each other: addresses by Ray, the group by torch.distributed in the worker. Ray's own torch backend
 does the same, but makes the driver and the controller of every run load torch.

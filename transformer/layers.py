@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from transformer.attention import KeysValues, SelfAttention, SourceAttention
 from transformer.config import ModelConfig
+from transformer.dropout import Dropout
 
 
 class FeedForward(nn.Module):
@@ -21,13 +22,10 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(config.d_model, config.d_ff)
         self.outer = nn.Linear(config.d_ff, config.d_model)
-        self.dropout = config.relu_dropout
+        self.dropout = Dropout(config.relu_dropout)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        inner = F.relu(self.inner(x_BTD))
-        if self.dropout:
-            inner = F.dropout(inner, self.dropout, self.training)
-        out: Tensor = self.outer(inner)
+        out: Tensor = self.outer(self.dropout(F.relu(self.inner(x_BTD))))
         return out
 
 
@@ -37,7 +35,7 @@ class Residual(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.pre = config.norm == "pre"
 
     def forward(self, x_BTD: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from transformer.attention import SelfAttention, SourceAttention
 from transformer.config import PAD, ModelConfig
+from transformer.dropout import Dropout
 from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.positions import LearnedPositions, positions
 
@@ -36,7 +37,7 @@ class Transformer(nn.Module):
             self.output = nn.Linear(config.d_model, vocabulary_size, bias=False)
         self.source_positions = positions(config)
         self.target_positions = positions(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
         pre = config.norm == "pre"
