@@ -87,7 +87,7 @@ def test_every_surviving_pair_is_an_original_pair(
 
 
 @pytest.mark.slow
-@settings(max_examples=5_000, deadline=None)
+@settings(max_examples=3_000, deadline=None)
 @given(corpora, *ways_to_read)
 def test_every_surviving_pair_is_an_original_pair_at_length(
     corpus: list[tuple[bytes, bytes]], numbered: bool, last_feed: bool, most: int
