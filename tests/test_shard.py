@@ -97,6 +97,19 @@ def test_the_index_says_what_stands_in_the_files(
     assert len({row["digest"] for row in index}) == len(index)
 
 
+def test_micro_batches_stand_in_a_random_order_that_the_seed_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vocabulary: Artifact
+) -> None:
+    config = replace(SHARDS, micro_batch_tokens=100, pool_pairs=1000)
+    shards = make(tmp_path, monkeypatch, vocabulary, invent(1000, seed=3), config)
+    longest = pq.read_table(shards.at("index.parquet"))["longest_target"].to_numpy()
+    assert len(longest) > 200
+    assert abs(np.corrcoef(longest[1:], longest[:-1])[0, 1]) < 0.25
+    assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.25
+    names = [f"{number:032x}" for number in range(9)]
+    assert sorted(names, key=lambda name: pools.drawn(name, 1)) != sorted(names, key=lambda n: pools.drawn(n, 2))
+
+
 def test_neither_order_nor_files_nor_pieces_change_a_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vocabulary: Artifact
 ) -> None:
