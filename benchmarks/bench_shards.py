@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -48,7 +49,7 @@ CORES = len(os.sched_getaffinity(0))
 
 def main() -> None:
     arguments = parse()
-    if arguments.step:
+    if arguments.step:  # the step itself, in a process and a Ray of its own
         print(json.dumps(measure_step(Path(arguments.step))))
         return
     data = Path(os.environ.get("ATTN_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -200,28 +201,35 @@ def measure_step(directory: Path) -> dict[str, float]:
     warm_up = inputs | {"corpora": Artifact(str(directory / "warm-up"))}
     shard.run(ShardConfig(pool_pairs=500), **warm_up, out=out, on=on, log=lambda _: None)
     out.delete()
-    with watched_memory() as peak:
+    with watched_memory() as seen:
         started, busy = time.perf_counter(), cpu_seconds()
         facts = shard.run(ShardConfig(), **inputs, out=out, on=on, log=lambda _: None)
         seconds, busy = time.perf_counter() - started, cpu_seconds() - busy
     out.delete()
     shares = {name: float(facts[name]) for name in ("source_padding_share", "target_padding_share")}
-    return {"seconds": seconds, "busy": busy, "peak_mb": peak[0] / 1024, **shares}
+    return {"seconds": seconds, "busy": busy - seen.own_cpu, "peak_mb": seen.peak_kb / 1024, **shares}
+
+
+@dataclass
+class Watched:
+    peak_kb: float = 0.0
+    own_cpu: float = 0.0  # CPU seconds of the watching itself
 
 
 @contextmanager
-def watched_memory() -> Iterator[list[float]]:
-    """The most memory, in KB, that this process and its descendants had together while the block ran."""
-    peak, over = [0.0], threading.Event()
+def watched_memory() -> Iterator[Watched]:
+    """The most memory that this process and its descendants had together while the block ran."""
+    seen, over = Watched(), threading.Event()
 
     def watch() -> None:
         while not over.wait(0.5):
-            peak[0] = max(peak[0], sum(proportional_set(pid) for pid in descendants(os.getpid())))
+            seen.peak_kb = max(seen.peak_kb, sum(proportional_set(pid) for pid in descendants(os.getpid())))
+        seen.own_cpu = time.thread_time()
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        yield peak
+        yield seen
     finally:
         over.set()
         watcher.join()
