@@ -98,13 +98,19 @@ def nearest(kind: str, name: str, known: Mapping[str, object]) -> str:
     raise UserError(f"There is no {kind} {name!r}.{mean} There are: {', '.join(known)}.")
 
 
-DEMO = Experiment(
+DEMO = Experiment(  # no dropout: the demo language never runs out of sentences
     corpus=DemoText(),
-    vocabulary=VocabularyConfig(size=1_000),
-    shards=ShardConfig(micro_batch_tokens=512, pool_pairs=10_000),
-    model=ModelConfig(layers=3, d_model=128, d_ff=512, num_heads=8),
+    vocabulary=VocabularyConfig(size=2_000),
+    shards=ShardConfig(micro_batch_tokens=1_250, pool_pairs=10_000),
+    model=ModelConfig(layers=2, d_model=128, d_ff=512, num_heads=4, dropout=0.0),
     training=TrainingConfig(
-        steps=1_000, tokens_per_update=2_048, warmup=300, checkpoint_every=100, dev_every=200, log_every=10
+        steps=650,
+        tokens_per_update=2_500,
+        warmup=350,
+        learning_rate=0.7,
+        checkpoint_every=25,
+        dev_every=100,
+        log_every=10,
     ),
 )
 FILES = Experiment(
@@ -119,11 +125,11 @@ FILES = Experiment(
 BIG = ModelConfig(d_model=1024, d_ff=4096, num_heads=16, dropout=0.3)
 LONG = TrainingConfig(steps=300_000, keep_checkpoints=20)
 EN_FR = Experiment(corpus=WmtText(pair="en-fr"), vocabulary=VocabularyConfig(kind="unigram", size=32_000))
-TINY = replace(
+TINY = replace(  # every row's difference must leave whole numbers: three layers, eight heads
     DEMO,
     corpus=DemoText(train_pairs=20_000, dev_pairs=300, test_pairs=300),
     model=ModelConfig(layers=3, d_model=64, d_ff=256, num_heads=8),
-    training=replace(DEMO.training, steps=400, warmup=200, checkpoint_every=200, dev_every=400),
+    training=replace(DEMO.training, steps=300, warmup=200, learning_rate=0.6, checkpoint_every=300, dev_every=100),
 )
 
 RECIPES: Mapping[str, Recipe] = {

@@ -45,7 +45,7 @@ def run(asked: argparse.Namespace) -> int:
                 with console.status("Starting Ray"):
                     cluster.connect(asked.address)
             tracker = _tracker(workspace, recipe)
-            have = cluster.totals() if planned.to_do else {}
+            have = cluster.capacity(on) if planned.to_do else {}
             with RunScreen(console, planned) as screen:
                 outcome = Runner(workspace, on, tracker, screen, have).run(planned)
             if lost := tracker.close("FAILED" if outcome.failures else "FINISHED"):

@@ -76,10 +76,10 @@ def test_a_found_step_points_at_the_run_that_made_it(workspace: Workspace) -> No
 def test_a_score_carries_every_setting_that_led_to_it() -> None:
     score = next(iter(RECIPES["demo"].step().inputs["scores"]))
     found = parameters(score)
-    assert found["num_heads"] == "8"
+    assert found["num_heads"] == "4"
     assert found["label_smoothing"] == "0.1"
     assert found["beam"] == "4"
-    assert found["size"] == "1000"
+    assert found["size"] == "2000"
     assert found["seed"] == "12345", "a name that two stages use is the nearest one's"
 
 
