@@ -103,7 +103,10 @@ class WmtText:
             target_language=pair.target,
             from_directory=self.from_directory,
         )
-        return {"train": train, "dev": pair.dev, "test": pair.test}
+        dev = pair.dev
+        if isinstance(dev, ArchivesCorpus):
+            dev = replace(dev, from_directory=self.from_directory)
+        return {"train": train, "dev": dev, "test": pair.test}
 
     def lines(self, split: str) -> int | None:
         return PAIRS[self.pair].dev_lines if split == "dev" else PAIRS[self.pair].test_lines
