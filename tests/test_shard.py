@@ -250,6 +250,21 @@ def test_one_worker_or_two_write_the_same_bytes_as_none(
         assert [event.done for event in said if getattr(event, "unit", "") == "pools"] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
+def test_shards_on_an_object_store_are_the_same_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vocabulary: Artifact, bucket: str
+) -> None:
+    here = make(tmp_path, monkeypatch, vocabulary, invent(600, seed=3))
+    inputs = {"corpora": Artifact(str(tmp_path / "corpora")), "vocabulary": vocabulary}
+    there = {name: Artifact(bucket).child(name) for name in inputs}
+    for name, artifact in inputs.items():
+        for file in artifact.names():
+            there[name].write_bytes(file, artifact.read_bytes(file))
+    out = Artifact(bucket).child("shards")
+    shard.run(SHARDS, **there, out=out, on=HERE, log=lambda _: None)
+    assert content(out) == content(here)
+
+
 @pytest.mark.ray
 @pytest.mark.slow
 def test_real_text_is_hardly_padded(tmp_path: Path, real_text: Path, ray_session: None) -> None:
