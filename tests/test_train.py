@@ -25,7 +25,7 @@ from jobs.artifacts import Artifact
 from jobs.configs import Resources, TrainConfig, TrainResources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics, Note, Progress
-from jobs.train_snapshot import SNAPSHOT, checkpoint_names, mend, snapshot_of
+from jobs.train_snapshot import SNAPSHOT, checkpoint_names, mend, snapshot_of, update_of
 from transformer.config import ModelConfig, TrainingConfig
 
 ray_test = pytest.mark.ray
@@ -33,7 +33,7 @@ TIMED = {"tokens_per_second", "flops_share"}  # the only figures that two equal 
 CONFIG = TrainConfig(
     model=ModelConfig(layers=1, d_model=16, d_ff=32, num_heads=2),
     training=TrainingConfig(
-        steps=120, tokens_per_update=100, warmup=60, learning_rate=0.2, checkpoint_every=20, keep_checkpoints=3,
+        steps=120, tokens_per_update=700, warmup=60, learning_rate=0.2, checkpoint_every=20, keep_checkpoints=3,
         dev_every=60, log_every=1,
     ),
 )  # fmt: skip
@@ -48,7 +48,7 @@ class Bench:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.shards = tiny_shards(directory / "shards")
+        self.shards = tiny_shards(directory / "shards", pairs=40)
         self.dev = tiny_shards(directory / "dev", micro_batches=3, seed=9)
         self.events: list[Event] = []
         self._straight: dict[int, Artifact] = {}
@@ -120,7 +120,7 @@ def test_what_a_finished_run_leaves(bench: Bench) -> None:
     assert [p["update"] for p in points if "dev_loss" in p] == [60, 120]
     facts = out.facts
     assert facts["updates"] == 120
-    assert facts["target_tokens"] > 120 * 80
+    assert facts["target_tokens"] == pytest.approx(120 * 700, rel=0.1)
     assert facts["dev_perplexity"] == points[-1]["dev_perplexity"]
     assert facts["loss"] == points[-1]["loss"]
     assert all(isinstance(value, int | float | str) for value in facts.values())
@@ -165,12 +165,17 @@ def ancestors(pid: int) -> list[int]:
     return found
 
 
-def once_there(path: str, act: Callable[[], None], patience: float = 120) -> threading.Thread:
-    """Act as soon as the file is there."""
+def once_kept(run: Artifact, update: int, act: Callable[[], None], patience: float = 200) -> threading.Thread:
+    """Act as soon as a checkpoint of this update, or a later one, could be gone on from."""
 
     def watch() -> None:
         until = time.monotonic() + patience
-        while not os.path.exists(path) and time.monotonic() < until:
+        while time.monotonic() < until:
+            try:
+                if any(update_of(name) >= update for name in checkpoint_names(run)):
+                    break
+            except ValueError:  # being written
+                pass
             time.sleep(0.01)
         act()
 
@@ -192,9 +197,9 @@ def test_killed_workers_cost_nothing_but_time(bench: Bench) -> None:
 
         return act
 
-    work = bench.out("killed").at("work/killed")
-    once_there(f"{work}/update-0000020/state.json", kill(0))
-    once_there(f"{work}/update-0000060/state.json", kill(1))
+    run = bench.out("killed").child("work/killed")
+    once_kept(run, 20, kill(0))
+    once_kept(run, 60, kill(1))
     out = bench.train("killed", on(2))
     assert len(killed) == 2
     assert len(bench.notes()) == 2
@@ -225,7 +230,7 @@ def test_a_killed_driver_costs_nothing_but_time(bench: Bench) -> None:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        once_there(out.at("work/orphan/update-0000040/state.json"), driver.kill).join()
+        once_kept(out.child("work/orphan"), 40, driver.kill).join()
         assert driver.wait(timeout=30) == -signal.SIGKILL
     finally:
         driver.kill()
@@ -262,7 +267,7 @@ def test_too_few_resources_are_said_before_anything_starts(bench: Bench) -> None
 
 @ray_test
 def test_no_more_workers_than_micro_batches(bench: Bench) -> None:
-    small = replace(CONFIG.training, tokens_per_update=25, steps=2)
+    small = replace(CONFIG.training, tokens_per_update=150, steps=2)
     bench.train("small", on(2), replace(CONFIG, training=small))
     assert bench.notes() == ["An update has 1 micro-batches, so 1 of 2 workers are used."]
 

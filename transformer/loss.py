@@ -9,13 +9,39 @@ each chunk's gradient is taken while it is at hand, and no more than one chunk i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 CHUNK_SCORES = 2**22  # scores per chunk: 16 MB in single precision; smaller products run below a core's full rate
 LEAST_CHUNK = 256  # tokens
+
+
+class Products(NamedTuple):
+    """What the products are made of: the output matrix in the type they are computed in, and the sum of its rows."""
+
+    weight_VD: Tensor
+    sum_D: Tensor
+
+
+def chunk_losses(hidden_CD: Tensor, gold_C1: Tensor, out: Products, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+    """(smoothed loss, plain loss, log probabilities) of a chunk; the losses are sums over its tokens."""
+    wide = out.sum_D.dtype
+    scores_CV = (hidden_CD @ out.weight_VD.T).to(wide)
+    log_p_CV = scores_CV.log_softmax(dim=1)
+    nll_C1 = -log_p_CV.gather(1, gold_C1)
+    log_z_C1 = scores_CV.gather(1, gold_C1) + nll_C1
+    # minus the mean over the vocabulary of log p is log z minus the mean score, and the latter is one small product
+    uniform_C = log_z_C1[:, 0] - hidden_CD.to(wide) @ out.sum_D / scores_CV.size(1)
+    nll = nll_C1.sum()
+    return (1 - smoothing) * nll + smoothing * uniform_C.sum(), nll, log_p_CV
+
+
+def scores_gradient(log_p_CV: Tensor, gold_C1: Tensor, smoothing: float) -> Tensor:
+    """Probabilities minus the smoothed target, in the place of the log probabilities."""
+    grad_CV = log_p_CV.exp_().sub_(smoothing / log_p_CV.size(1))
+    return grad_CV.scatter_add_(1, gold_C1, grad_CV.new_full(gold_C1.shape, smoothing - 1))
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -26,36 +52,27 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         kind = hidden_ND.device.type
         narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight_VD.dtype
         wide = torch.float64 if weight_VD.dtype == torch.float64 else torch.float32
+        train = any(ctx.needs_input_grad[:2])
         with torch.autocast(kind, enabled=False):
-            hidden_ND, weight_narrow_VD = hidden_ND.to(narrow), weight_VD.to(narrow)
-            train = any(ctx.needs_input_grad[:2])
-            grad_hidden_ND = torch.empty_like(hidden_ND) if train else None
-            grad_weight_VD = torch.zeros_like(weight_VD) if train else None
-            column_sums_D = weight_narrow_VD.sum(dim=0, dtype=wide)
+            hidden_ND = hidden_ND.to(narrow)
+            out = Products(weight_VD.to(narrow), weight_VD.sum(dim=0, dtype=wide))
+            grad_hidden_ND = torch.empty_like(hidden_ND if train else hidden_ND[:0])
+            grad_weight_VD = torch.zeros_like(weight_VD if train else weight_VD[:0])
             loss = nll = torch.zeros((), dtype=wide, device=hidden_ND.device)
-            chunk = max(LEAST_CHUNK, CHUNK_SCORES // weight_VD.size(0))
-            for start in range(0, hidden_ND.size(0), chunk):
-                hidden_CD, gold_C1 = hidden_ND[start : start + chunk], gold_N[start : start + chunk, None]
-                scores_CV = (hidden_CD @ weight_narrow_VD.T).to(wide)
-                log_p_CV = scores_CV.log_softmax(dim=1)
-                nll_C1 = -log_p_CV.gather(1, gold_C1)
-                log_z_C1 = scores_CV.gather(1, gold_C1) + nll_C1
-                # -sum over the vocabulary of log p = V log z - sum of scores, and the latter is one product
-                uniform_C = weight_VD.size(0) * log_z_C1[:, 0] - hidden_CD.to(wide) @ column_sums_D
-                nll = nll + nll_C1.sum()
-                loss = loss + (1 - smoothing) * nll_C1.sum() + smoothing / weight_VD.size(0) * uniform_C.sum()
-                if grad_hidden_ND is None or grad_weight_VD is None:
-                    continue
-                grad_CV = log_p_CV.exp_().sub_(smoothing / weight_VD.size(0))
-                grad_CV.scatter_add_(1, gold_C1, torch.full_like(nll_C1, smoothing - 1))
-                grad_CV = grad_CV.to(narrow)
-                torch.mm(grad_CV, weight_narrow_VD, out=grad_hidden_ND[start : start + chunk])
-                if narrow == weight_VD.dtype:
-                    grad_weight_VD.addmm_(grad_CV.T, hidden_CD)
-                else:
-                    grad_weight_VD += grad_CV.T @ hidden_CD
-        if grad_hidden_ND is not None and grad_weight_VD is not None:
-            ctx.save_for_backward(grad_hidden_ND, grad_weight_VD)
+            size = max(LEAST_CHUNK, CHUNK_SCORES // weight_VD.size(0))
+            for start in range(0, hidden_ND.size(0), size):
+                chunk = slice(start, start + size)
+                hidden_CD, gold_C1 = hidden_ND[chunk], gold_N[chunk, None]
+                chunk_loss, chunk_nll, log_p_CV = chunk_losses(hidden_CD, gold_C1, out, smoothing)
+                loss, nll = loss + chunk_loss, nll + chunk_nll
+                if train:
+                    grad_CV = scores_gradient(log_p_CV, gold_C1, smoothing).to(narrow)
+                    torch.mm(grad_CV, out.weight_VD, out=grad_hidden_ND[chunk])
+                    if narrow == weight_VD.dtype:
+                        grad_weight_VD.addmm_(grad_CV.T, hidden_CD)
+                    else:
+                        grad_weight_VD += grad_CV.T @ hidden_CD
+        ctx.save_for_backward(grad_hidden_ND, grad_weight_VD)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 

@@ -1,0 +1,311 @@
+"""How fast is training? Our job, our bare update loop, and a Hugging Face MarianMTModel of the same size, in turn.
+
+Reference  MarianMTModel, the same dropout, attention kernel and fused Adam, in a plain loop on all cores (marian.py)
+Bare       our update on the same workers and threads as the job, batches in memory: no Ray, no files, no checkpoints
+Job        jobs/train.py as `attn run` runs it: Ray Train, Parquet reader, logging, checkpoints
+
+All take the same micro-batches of the same shards in the same order, as many to an update. Rates are real target tokens
+per second, by the median update, without the first ones. Text: Multi30k from ATTN_TEST_DATA or ../shared/data, else the
+demo language. The reference needs `transformers`: pip install '.[bench]', or ATTN_BENCH_PYTHON=/a/python/that/has/it.
+
+By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 2] [--layouts] [--sweep]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from rich.console import Console
+from rich.table import Table
+
+from jobs import cluster, fetch, shard, train, vocabulary
+from jobs.artifacts import Artifact
+from jobs.configs import DemoCorpus, FilesCorpus, Resources, ShardConfig, TrainConfig, TrainResources, VocabularyConfig
+from jobs.events import Event
+from jobs.micro_batches import Reader, Stream, read_index
+from transformer.batching import Batch
+from transformer.config import PAD, ModelConfig, TrainingConfig
+from transformer.flops import training_flops
+from transformer.model import Transformer
+from transformer.update import Gradients, MicroBatch, Ranks, make_optimizer, update
+
+HERE = Path(__file__).resolve().parent
+CORES = len(os.sched_getaffinity(0))
+TOKENS = 2_048  # target tokens of a micro-batch
+SIZES = {"small": ModelConfig(layers=3, d_model=256, d_ff=1024, num_heads=4), "base": ModelConfig()}
+UPDATES = {"small": 12, "base": 5}
+WARM_UP = 2  # updates that are not counted
+SWEEP = {
+    "4+4, 128/512": ModelConfig(layers=4, d_model=128, d_ff=512, num_heads=4),
+    "3+3, 256/1024": SIZES["small"],
+    "6+6, 512/2048": SIZES["base"],
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of one run: tokens per second, share of the machine's matrix product rate, peak memory of a process."""
+
+    rate: float
+    memory_gb: float
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.task:
+        print(json.dumps(bare_worker(json.loads(arguments.task))))
+        return
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="attn-bench-") as name:
+        cluster.connect(cpus=CORES)
+        place = Place(Path(name))
+        console.print(f"{CORES} cores. {place.text}: micro-batches of {TOKENS:,} target tokens, {CORES} to an update.")
+        for size in arguments.sizes:
+            compare(place, size, arguments.rounds, console)
+        if arguments.layouts:
+            layouts(place, console)
+        if arguments.sweep:
+            sweep(place, console)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="How fast is training, beside a reference on the same micro-batches?")
+    parser.add_argument("--sizes", nargs="*", default=["small", "base"], choices=list(SIZES))
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--layouts", action="store_true", help="workers x threads of the bare loop")
+    parser.add_argument("--sweep", action="store_true", help="sizes of model and micro-batch, bare loop")
+    parser.add_argument("--task", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+class Place:
+    """A directory with shards made by the real jobs, and the same micro-batches as plain arrays."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.runs = 0
+        data = Path(os.environ.get("ATTN_TEST_DATA", HERE.parents[1] / "shared" / "data")) / "multi30k"
+        real = data.is_dir()
+        self.text = "Multi30k En-De" if real else "The demo language"
+        corpora = self._make("corpora", fetch, files(data) if real else DemoCorpus(split="train", pairs=20_000))
+        words = self._make("vocabulary", vocabulary, VocabularyConfig(size=8_000 if real else 1_000), corpora=corpora)
+        self._shards: dict[int, Artifact] = {}
+        self._inputs = {"corpora": corpora, "vocabulary": words}
+
+    def _make(self, name: str, job: Any, config: Any, **inputs: Artifact) -> Artifact:
+        out = Artifact(str(self.directory / name))
+        job.run(config, **inputs, out=out, on=Resources(), log=ignore)
+        return out
+
+    def shards(self, tokens: int = TOKENS) -> Artifact:
+        if tokens not in self._shards:
+            config = ShardConfig(micro_batch_tokens=tokens)
+            self._shards[tokens] = self._make(f"shards-{tokens}", shard, config, **self._inputs)
+        return self._shards[tokens]
+
+    def batches(self, updates: int, tokens: int = TOKENS, per_update: int = CORES) -> Path:
+        """The first micro-batches of the stream, in a file of arrays."""
+        file = self.directory / f"batches-{updates}-{tokens}-{per_update}.npz"
+        if not file.exists():
+            index = read_index(self.shards(tokens))
+            stream, reader = Stream(index, 1, per_update), Reader(self.shards(tokens), index)
+            arrays: dict[str, Any] = {}
+            for position in range(updates * per_update):
+                made = reader.read(stream.row(position))
+                gold = torch.full(made.target_in_BT.shape, PAD)
+                gold.view(-1)[made.real_N] = made.gold_N
+                parts = {"source": made.source_BS, "target_in": made.target_in_BT, "gold": gold}
+                arrays |= {f"{part}{position}": tensor.numpy() for part, tensor in parts.items()}
+            np.savez(file, **arrays)
+        return file
+
+
+def files(data: Path) -> FilesCorpus:
+    return FilesCorpus(source=str(data / "train.en.gz"), target=str(data / "train.de.gz"))
+
+
+def ignore(event: Event) -> None:
+    pass
+
+
+# --- the three ways --------------------------------------------------------------------------------------------------
+
+
+def reference(place: Place, size: str) -> Measured | None:
+    python = os.environ.get("ATTN_BENCH_PYTHON", sys.executable)
+    if python == sys.executable and importlib.util.find_spec("transformers") is None:
+        return None
+    task = task_of(place, SIZES[size], UPDATES[size]) | {"threads": CORES}
+    said = subprocess.run([python, str(HERE / "marian.py"), json.dumps(task)], capture_output=True, text=True)
+    if said.returncode:
+        raise SystemExit(f"The reference failed:\n{said.stderr}")
+    return measured([json.loads(said.stdout.splitlines()[-1])])
+
+
+def bare(place: Place, model: ModelConfig, updates: int, *, workers: int, tokens: int = TOKENS) -> Measured:
+    """Our update loop in `workers` processes that share the cores."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    task = task_of(place, model, updates, tokens) | {"threads": CORES // workers, "workers": workers, "port": port}
+    commands = [[sys.executable, str(Path(__file__)), "--task", json.dumps(task | {"rank": r})] for r in range(workers)]
+    environment = os.environ | train.WORKER_ENVIRONMENT
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for command in commands]
+    said = [process.communicate()[0] for process in started]
+    return measured([json.loads(text.splitlines()[-1]) for text in said])
+
+
+def job(place: Place, size: str) -> Measured:
+    """The real thing. Its rate is that of the points of its curve, one per update."""
+    place.runs += 1
+    out = Artifact(str(place.directory / f"train-{place.runs}"))
+    steps = UPDATES[size]
+    config = TrainConfig(
+        model=SIZES[size],
+        training=TrainingConfig(
+            steps=steps, tokens_per_update=CORES * TOKENS, log_every=1, checkpoint_every=steps // 2, dev_every=steps
+        ),
+    )
+    on = Resources(train=TrainResources(workers=CORES, cpus_per_worker=1))
+    dev = place.shards()  # the last update looks at it once, outside of the time taken
+    facts = train.run(config, shards=place.shards(), dev=dev, out=out, on=on, log=ignore)
+    points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
+    return Measured(median(point["tokens_per_second"] for point in points[WARM_UP:]), float(facts["peak_memory_gb"]))
+
+
+def task_of(place: Place, model: ModelConfig, updates: int, tokens: int = TOKENS) -> dict[str, Any]:
+    return {
+        "model": asdict(model),
+        "vocabulary_size": place.shards(tokens).read_json("about.json")["vocabulary_size"],
+        "batches": str(place.batches(updates, tokens)),
+        "updates": updates,
+        "per_update": CORES,
+    }
+
+
+def measured(said: list[dict[str, Any]]) -> Measured:
+    rates = [t / s for t, s in zip(said[0]["tokens"][WARM_UP:], said[0]["seconds"][WARM_UP:], strict=True)]
+    return Measured(median(rates), max(process["memory_gb"] for process in said))
+
+
+def bare_worker(task: dict[str, Any]) -> dict[str, Any]:
+    """One process of the bare loop."""
+    torch.set_num_threads(task["threads"])
+    ranks, config = Ranks(task["rank"], task["workers"]), TrainingConfig()
+    if ranks.world_size > 1:
+        address = f"tcp://127.0.0.1:{task['port']}"
+        dist.init_process_group("gloo", init_method=address, rank=ranks.rank, world_size=ranks.world_size)
+    torch.manual_seed(1)
+    model = Transformer(ModelConfig(**task["model"]), task["vocabulary_size"]).train()
+    optimizer, gradients = make_optimizer(model, config), Gradients(model, task["per_update"])
+    held, per_update = np.load(task["batches"]), task["per_update"]
+    spent, tokens = [], []
+    for number in range(task["updates"]):
+        batches = [from_arrays(held, number * per_update + place) for place in range(per_update)]
+        total = sum(batch.target_tokens for batch in batches)
+        mine = [
+            MicroBatch(p, number * per_update + p, batches[p]) for p in range(ranks.rank, per_update, task["workers"])
+        ]
+        started = time.perf_counter()
+        update(model, optimizer, gradients, mine, tokens=total, learning_rate=1e-4, config=config, ranks=ranks)
+        spent.append(time.perf_counter() - started)
+        tokens.append(total)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {"seconds": spent, "tokens": tokens, "memory_gb": memory}
+
+
+def from_arrays(held: Any, place: int) -> Batch:
+    source, target_in, gold = (torch.from_numpy(held[f"{part}{place}"]) for part in ("source", "target_in", "gold"))
+    real = (gold.view(-1) != PAD).nonzero()[:, 0]
+    return Batch(source, target_in, real, gold.view(-1)[real], int((source != PAD).sum()))
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def compare(place: Place, size: str, rounds: int, console: Console) -> None:
+    """Reference, bare loop and job in turn, several times; medians, and their ratios."""
+    seen: dict[str, list[Measured]] = {"reference": [], "bare": [], "job": []}
+    for _ in range(rounds):
+        found = reference(place, size)
+        seen["reference"] += [found] if found else []
+        seen["bare"].append(bare(place, SIZES[size], UPDATES[size], workers=CORES))
+        seen["job"].append(job(place, size))
+    peak, per_token = matmul_rate(), flops_per_token(place, SIZES[size])
+    table = Table(title=f"{size}: {SIZES[size].layers}+{SIZES[size].layers} layers, {SIZES[size].d_model} wide")
+    for column in ("", "tokens/s", "beside the reference", "of the matmul rate", "memory per process"):
+        table.add_column(column, justify="left" if not column else "right")
+    rates = {name: median(m.rate for m in runs) for name, runs in seen.items() if runs}
+    for name, rate in rates.items():
+        ratio = f"{rate / rates['reference']:.2f}x" if "reference" in rates else "-"
+        memory = median(m.memory_gb for m in seen[name])
+        table.add_row(name, f"{rate:,.0f}", ratio, f"{rate * per_token / peak:.0%}", f"{memory:.2f} GB")
+    console.print(table)
+    console.print(f"Ray, reader, logging and checkpoints cost {1 - rates['job'] / rates['bare']:.1%} of the bare loop.")
+    if "reference" not in rates:
+        console.print("No reference: `transformers` is not installed (pip install '.[bench]' or ATTN_BENCH_PYTHON).")
+
+
+def layouts(place: Place, console: Console) -> None:
+    table = Table(title="Bare loop, tokens/s by workers x threads")
+    for column in ("model", *(f"{w} x {CORES // w}" for w in divisors(CORES))):
+        table.add_column(column, justify="left" if column == "model" else "right")
+    for name, model in SWEEP.items():
+        rates = (bare(place, model, 5, workers=workers).rate for workers in divisors(CORES))
+        table.add_row(name, *(f"{rate:,.0f}" for rate in rates))
+    console.print(table)
+
+
+def sweep(place: Place, console: Console) -> None:
+    sizes = (512, 1_024, 2_048, 4_096)
+    table = Table(title=f"Bare loop on {CORES} workers, tokens/s by micro-batch (share of the matmul rate)")
+    for column in ("model", *(f"{size:,} tokens" for size in sizes)):
+        table.add_column(column, justify="left" if column == "model" else "right")
+    peak = matmul_rate()
+    for name, model in SWEEP.items():
+        rates = [bare(place, model, 5, workers=CORES, tokens=size).rate for size in sizes]
+        share = flops_per_token(place, model) / peak
+        table.add_row(name, *(f"{rate:,.0f} ({rate * share:.0%})" for rate in rates))
+    console.print(table)
+
+
+def divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def matmul_rate(size: int = 1_024) -> float:
+    """FLOP/s of a large matrix product on all cores: the most that a training loop could reach."""
+    torch.set_num_threads(CORES)
+    square = torch.ones(size, size)
+    best = float("inf")
+    for _ in range(10):
+        started = time.perf_counter()
+        square @ square
+        best = min(best, time.perf_counter() - started)
+    return 2 * size**3 / best
+
+
+def flops_per_token(place: Place, model: ModelConfig) -> float:
+    about = place.shards().read_json("about.json")
+    source, target = about["source_tokens"] / about["pairs"], about["target_tokens"] / about["pairs"]
+    return training_flops(model, about["vocabulary_size"], source=source, target=target) / target
+
+
+if __name__ == "__main__":
+    main()
