@@ -236,6 +236,8 @@ def _places(submission: Submission, facts: ClusterFacts) -> Iterator[Finding]:
             )
         elif len(facts.nodes) > 1:
             yield Finding("but", "workspace", f"{submission.workspace} is a local path: every node must mount it")
+        elif not is_loopback(facts.address):
+            yield Finding("but", "workspace", f"{submission.workspace} will be a directory there, not on this machine")
     if submission.tracking and is_loopback(submission.tracking) and not is_loopback(facts.address):
         yield Finding("no", "MLflow", f"{submission.tracking} is this machine's own address: the cluster has another")
 

@@ -176,7 +176,8 @@ def test_an_elastic_profile_needs_only_its_least() -> None:
 
 def test_a_local_workspace_is_refused_where_nodes_are_still_to_come() -> None:
     local = replace(ASKED, workspace="/data/attn")
-    assert "workspace" not in found(local, CLUSTER)
+    assert "not on this machine" in found(local, CLUSTER)["workspace"][1]
+    assert "workspace" not in found(local, replace(CLUSTER, address="http://localhost:8265"))
     assert found(local, replace(CLUSTER, autoscales=True))["workspace"][0] == "no"
     assert found(local, replace(CLUSTER, nodes=(NODE, replace(NODE, id="b"))))["workspace"][0] == "but"
     assert found(replace(ASKED, workspace="workspace"), CLUSTER)["workspace"][0] == "no"

@@ -49,9 +49,9 @@ class Head:
 
     directory: Path
     token: str = field(default_factory=lambda: secrets.token_hex(32))
-    port: int = field(default_factory=free_port)
-    dashboard: int = field(default_factory=free_port)
-    metrics: int = field(default_factory=free_port)
+    port: int = 0
+    dashboard: int = 0
+    metrics: int = 0
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -69,12 +69,19 @@ class Head:
             self.processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
 
     def start(self) -> None:
-        self.launch(
-            "--head", f"--port={self.port}", f"--dashboard-port={self.dashboard}", "--dashboard-host=127.0.0.1",
-            f"--dashboard-agent-listen-port={free_port()}", f"--ray-client-server-port={free_port()}", "--num-cpus=2",
-            f"--metrics-export-port={self.metrics}", f"--temp-dir={self.directory}/s",
-        )  # fmt: skip
-        wait_for(self.ready, seconds=240)
+        """Up to three times: Ray gives itself half a minute to start, which a busy machine may not have."""
+        for _ in range(3):
+            self.port, self.dashboard, self.metrics = free_port(), free_port(), free_port()
+            self.launch(
+                "--head", f"--port={self.port}", f"--dashboard-port={self.dashboard}", "--dashboard-host=127.0.0.1",
+                f"--dashboard-agent-listen-port={free_port()}", f"--ray-client-server-port={free_port()}",
+                f"--metrics-export-port={self.metrics}", f"--temp-dir={self.directory}/s", "--num-cpus=2",
+            )  # fmt: skip
+            wait_for(lambda: self.ready() or self.processes[0].poll() is not None, seconds=240)
+            if self.processes[0].poll() is None:
+                return
+            self.processes.clear()
+        raise AssertionError((self.directory / "log0").read_text(encoding="utf-8"))
 
     def ready(self) -> bool:
         try:
