@@ -16,6 +16,7 @@ import ray.data
 from ray.data import ExecutionResources, TaskPoolStrategy
 
 from jobs.configs import DataResources
+from jobs.errors import UserError
 
 Item = TypeVar("Item")
 Said = dict[str, Any]  # what a task says of its item: anything that JSON can hold
@@ -37,8 +38,13 @@ def work_through(items: Sequence[Item], act: Callable[[Item], Said], on: DataRes
     data.context.op_resource_reservation_enabled = False  # what it holds back for a reader leaves one CPU of two idle
     data.context.execution_options.resource_limits = ExecutionResources(object_store_memory=on.memory_gb * 2**30)
     for row in data.iter_rows():
+        if row["refused"]:
+            raise UserError(row["refused"])
         yield json.loads(row["said"])
 
 
 def _act_on_row(items: Sequence[Item], act: Callable[[Item], Said], row: dict[str, Any]) -> dict[str, str]:
-    return {"said": json.dumps(act(items[row["position"]]))}
+    try:
+        return {"said": json.dumps(act(items[row["position"]])), "refused": ""}
+    except UserError as refused:  # as a value: Ray Data would wrap it, and print how it came about
+        return {"said": "", "refused": str(refused)}
