@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Mapping
 
 import ray
@@ -11,6 +12,7 @@ import ray
 from jobs.configs import Resources
 from jobs.errors import UserError
 
+ANSWER_S = 10.0
 QUIET = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
@@ -29,6 +31,8 @@ def connect(address: str | None = None, *, cpus: float | None = None, object_sto
         return
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     address = address or os.environ.get("RAY_ADDRESS")
+    if address:
+        require_answer(address)
     try:
         if address:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -45,6 +49,22 @@ def connect(address: str | None = None, *, cpus: float | None = None, object_sto
         wanted = f"The Ray cluster at {address}" if address else "A Ray on this machine"
         raise UserError(
             f"{wanted} could not be reached: {str(error).splitlines()[0]} Is it running? `attn doctor` says more."
+        ) from error
+
+
+def require_answer(address: str) -> None:
+    """Ray itself would try for minutes before it says that nobody is there."""
+    if address.startswith(("http://", "https://")):
+        raise UserError(f"{address} is a job server: `attn submit RECIPE --address {address}` sends a recipe to it.")
+    host, _, port = address.rpartition("://")[2].partition(":")
+    if not port.isdigit():
+        return  # "auto", "local": for Ray to understand
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(
+            f"No Ray cluster answers at {address}: {reason}. Is it running, and can this machine reach it?"
         ) from error
 
 

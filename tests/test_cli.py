@@ -83,3 +83,18 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "attn run demo" in text
     assert "a first session" in text
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("127.0.0.1:9", "No Ray cluster answers at 127.0.0.1:9: connection refused"),
+        ("ray://127.0.0.1:9", "No Ray cluster answers"),
+        ("http://127.0.0.1:9", "attn submit RECIPE --address http://127.0.0.1:9"),
+    ],
+)
+def test_a_ray_that_does_not_answer_is_a_sentence(
+    address: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "demo", "--workspace", str(tmp_path), "--address", address]) == 2
+    assert says in capsys.readouterr().err
