@@ -27,7 +27,7 @@ from transformer.config import END, PAD, START, UNKNOWN
 
 MODEL, LISTING = "subwords.model", "subwords.vocab"
 THREADS = 4
-COVERAGE = 0.9999  # of the text's characters have a subword of their own; the rest is spelt in bytes
+COVERAGE = 0.99999  # of the text's characters have a subword of their own; the rest is spelt in bytes
 LARGE = 1_000_000_000  # characters beyond which SentencePiece must count with 64 bits
 TOO_LARGE = re.compile(r"too high \(\d+\)\. Please set it to a value <= (\d+)")
 TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
