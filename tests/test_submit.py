@@ -196,6 +196,31 @@ def test_a_recipe_runs_is_followed_and_listed(head: Head, asked: Submission) -> 
     assert head.token not in kept + str(connection.client.get_job_info(job.id))
 
 
+def test_the_command_line_submits_follows_and_finds_it_done(head: Head, tmp_path: Path) -> None:
+    asked = ["demo", "--until", "corpora", "--set", "corpus.train_pairs=200", "--workspace", str(tmp_path / "w")]
+    where = ["--address", head.url]
+
+    def attn(*words: str) -> str:
+        environment = os.environ | {"ATTN_WORKSPACE": "", "MLFLOW_TRACKING_URI": ""}
+        done = subprocess.run(
+            [sys.executable, "-m", "pipelines.cli", *words],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=tmp_path,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert head.token not in done.stdout + done.stderr
+        return done.stdout
+
+    said = attn("submit", *asked, *where, "--follow")
+    assert "Submitted: attn-demo-" in said
+    assert "3 steps made, 0 found done" in said
+    assert len(list((tmp_path / "w" / "corpora").glob("*/record.json"))) == 3
+    assert json.loads(attn("status", "demo", "--json", *where))["status"] == "done"
+    assert "200 pairs" in attn("logs", "demo", *where)
+
+
 def test_asking_again_attaches_while_it_runs_and_starts_anew_when_it_is_over(head: Head, asked: Submission) -> None:
     found: list[tuple[str, bool]] = []
 
