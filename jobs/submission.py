@@ -238,6 +238,12 @@ def _places(submission: Submission, facts: ClusterFacts) -> Iterator[Finding]:
             yield Finding("but", "workspace", f"{submission.workspace} is a local path: every node must mount it")
         elif not is_loopback(facts.address):
             yield Finding("but", "workspace", f"{submission.workspace} will be a directory there, not on this machine")
+    for word in submission.arguments:
+        name, _, value = word.partition("=")
+        if value and os.path.isfile(value) and not is_loopback(facts.address):
+            yield Finding(
+                "no", name, f"{value} is a file of this machine, which the cluster does not have: put it there"
+            )
     if submission.tracking and is_loopback(submission.tracking) and not is_loopback(facts.address):
         yield Finding("no", "MLflow", f"{submission.tracking} is this machine's own address: the cluster has another")
 

@@ -21,6 +21,8 @@ import yaml
 from packaging.requirements import Requirement
 
 from jobs.profiles import load_profile, profile_names
+from pipelines.cli import parser
+from pipelines.recipes import RECIPES
 
 ROOT = Path(__file__).resolve().parents[1]
 INFRA = ROOT / "infra"
@@ -259,6 +261,19 @@ def test_the_readme_names_files_and_profiles_that_are_there() -> None:
     for path in re.findall(r"infra/[\w./-]+\w", text):
         assert (ROOT / path).exists() or "secrets" in path, path
     assert set(profile_names()) == set(re.findall(r"^\| `([\w-]+)` \|", text, re.M))
+
+
+def test_every_attn_command_here_is_one_that_attn_takes() -> None:
+    text = (INFRA / "README.md").read_text(encoding="utf-8")
+    typed = [words for words in re.findall(r"`attn ([^`]+)`", text) if words.split()[1:]]
+    typed += [f"run {words}" for words in re.findall(r"attn\.sbatch (\S+ --on \S+?)`", text)]
+    typed += re.findall(r"-m pipelines\.cli ([^\n`]+)", text + (INFRA / "kuberay/job.yaml").read_text(encoding="utf-8"))
+    assert len(typed) > 6
+    for words in typed:
+        if "RECIPE" not in words:
+            asked = parser().parse_args(words.split())
+            assert getattr(asked, "recipe", "demo") in RECIPES
+            assert getattr(asked, "on", "laptop") in profile_names()
 
 
 @pytest.mark.slow

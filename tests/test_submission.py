@@ -189,6 +189,13 @@ def test_this_machines_mlflow_is_no_use_to_a_cluster_elsewhere() -> None:
     assert "MLflow" not in found(mine, replace(CLUSTER, address="http://127.0.0.1:8265"))
 
 
+def test_text_of_this_machine_is_no_use_to_a_cluster_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("Hello.", encoding="utf-8")
+    mine = replace(ASKED, arguments=("files", "--set", f"corpus.train_source={tmp_path / 'a.en'}"))
+    assert found(mine, CLUSTER)["corpus.train_source"][0] == "no"
+    assert "corpus.train_source" not in found(mine, replace(CLUSTER, address="http://localhost:8265"))
+
+
 # --- what comes back ---------------------------------------------------------------------------------------------
 
 
