@@ -28,6 +28,8 @@ from transformer.config import END, PAD, START, SearchConfig
 from transformer.model import Transformer
 
 NEVER = -math.inf
+BLOCK = 64  # logits looked at together
+COLUMNS = 1024  # logits computed together
 SETTLED = 1 / 8  # when such a share of a batch's sentences is done, they leave it
 
 
@@ -137,17 +139,16 @@ class _Batch:
     def _extensions(self, model: Transformer, hidden_NWD: Tensor, beam: int, last: Tensor) -> _Extensions:
         """Rank the continuations of each sentence. Where `last` is True the only one is END."""
         sentences, width, _ = hidden_NWD.shape
-        logits_RV = model.logits(hidden_NWD).flatten(0, 1)
-        totals_R = logits_RV.logsumexp(dim=1)
+        logits_RV = logits(model, hidden_NWD.flatten(0, 1))
+        ends_R = logits_RV[:, END].clone()
+        top_RK, tokens_RK, totals_R = most_probable(logits_RV, 2 * beam)
         if not bool(torch.isfinite(totals_R).all()):
             raise ValueError("The model's scores are not numbers: its weights are damaged or training diverged.")
-        logits_RV[:, :END] = NEVER  # padding, unknown and start are nothing to say
-        top_RK, tokens_RK = logits_RV.topk(min(2 * beam, logits_RV.size(1)), dim=1)
         if bool(last.any()):
-            ends_R = last.repeat_interleave(width)
-            top_RK[ends_R] = NEVER
-            top_RK[ends_R, 0] = logits_RV[ends_R, END]
-            tokens_RK[ends_R, 0] = END
+            last_R = last.repeat_interleave(width)
+            top_RK[last_R] = NEVER
+            top_RK[last_R, 0] = ends_R[last_R]
+            tokens_RK[last_R, 0] = END
         scores_RK = self.scores_NW.flatten().unsqueeze(1) + (top_RK.double() - totals_R.double().unsqueeze(1))
         scores, index = _top(scores_RK.view(sentences, -1), 2 * beam)
         return _Extensions(scores, index // top_RK.size(1), tokens_RK.view(sentences, -1).gather(1, index))
@@ -186,6 +187,40 @@ class _Batch:
         self.cache.select(rows)
         self.rows, self.limits, self.waiting = self.rows[rows], self.limits[rows], self.waiting[rows]
         self.scores_NW, self.history_NWT = self.scores_NW[rows], self.history_NWT[rows]
+
+
+def logits(model: Transformer, hidden_RD: Tensor) -> Tensor:
+    """`model.logits`, as many columns at a time as a processor's cache holds."""
+    weight_VD = model.output_weight
+    if hidden_RD.device.type != "cpu":
+        return model.logits(hidden_RD)
+    out_RV = hidden_RD.new_empty(hidden_RD.size(0), weight_VD.size(0))
+    for columns, some_VD in zip(out_RV.split(COLUMNS, dim=1), weight_VD.split(COLUMNS), strict=True):
+        torch.mm(hidden_RD, some_VD.t(), out=columns)
+    return out_RV
+
+
+def most_probable(logits_RV: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `count` largest sayable logits of each row, their subwords, and the log of its summed exponentials.
+
+    The logits are used up. The largest `count` of a row stand in the `count` blocks with the largest maxima, so only
+    those blocks are sorted; what is left of the row at the end is sorted with them.
+    """
+    rows, vocabulary = logits_RV.shape
+    highest_R1 = logits_RV.amax(dim=1, keepdim=True)
+    unsayable = logits_RV[:, :END].clone()
+    logits_RV[:, :END] = NEVER  # padding, unknown and start
+    blocks = vocabulary // BLOCK
+    inside, rest = logits_RV[:, : blocks * BLOCK].view(rows, blocks, BLOCK), logits_RV[:, blocks * BLOCK :]
+    chosen = inside.amax(dim=2).topk(min(count, blocks), dim=1).indices
+    places = (chosen.unsqueeze(2) * BLOCK + torch.arange(BLOCK, device=chosen.device)).flatten(1)
+    tail = torch.arange(blocks * BLOCK, vocabulary, device=chosen.device).expand(rows, -1)
+    candidates = torch.cat((inside.gather(1, chosen.unsqueeze(2).expand(-1, -1, BLOCK)).flatten(1), rest), dim=1)
+    top_RK, found = candidates.topk(min(count, candidates.size(1)), dim=1)
+    tokens_RK = torch.cat((places, tail), dim=1).gather(1, found)
+    logits_RV[:, :END] = unsayable
+    totals_R = logits_RV.sub_(highest_R1).exp_().sum(dim=1).log_() + highest_R1.squeeze(1)
+    return top_RK, tokens_RK, totals_R
 
 
 def _top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:

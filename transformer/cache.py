@@ -7,7 +7,7 @@ store grows with the length of a translation, not with beam times length, and is
 """
 
 # N sentences, W hypotheses of each (the width of the beam), S source length, C slots, D d_model, H heads
-# `seen` is added to attention scores: 0 where a hypothesis looks, -inf where it does not.
+# Masks here are added to attention scores: 0 where a query may look, -inf where it may not.
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention import KeysValues, SelfAttention, attend, join_heads, split_heads
+from transformer.attention import KeysValues, SelfAttention, attend
 from transformer.config import PAD
 from transformer.model import Transformer, source_mask
 
@@ -27,24 +27,32 @@ SPARE = 32  # slots by which a full store is made larger at the least
 
 
 class Slots:
-    """One layer's keys and values, heads side by side: (N, C, H * width)."""
+    """One layer's keys and values, (N, H, C, width) each."""
 
-    def __init__(self, sentences: int, keys_width: int, values_width: int, like: Tensor) -> None:
-        self.keys_NCX = like.new_zeros(sentences, 0, keys_width)
-        self.values_NCX = like.new_zeros(sentences, 0, values_width)
+    def __init__(self, sentences: int, attention: SelfAttention, like: Tensor) -> None:
+        heads = attention.heads
+        self.keys_NHCK = like.new_zeros(sentences, heads, 0, attention.widths[1] // heads)
+        self.values_NHCV = like.new_zeros(sentences, heads, 0, attention.widths[2] // heads)
 
-    def grow(self, slots: int) -> None:
-        more = slots - self.keys_NCX.size(1)
-        self.keys_NCX = F.pad(self.keys_NCX, (0, 0, 0, more))
-        self.values_NCX = F.pad(self.values_NCX, (0, 0, 0, more))
+    @property
+    def capacity(self) -> int:
+        return self.keys_NHCK.size(2)
 
-    def put(self, flat_slots: Tensor, new: KeysValues) -> None:
-        """Store keys and values (N, H, W, width) in the slots, counted over all sentences."""
-        self.keys_NCX.flatten(0, 1).index_copy_(0, flat_slots, join_heads(new.keys_BHSK).flatten(0, 1))
-        self.values_NCX.flatten(0, 1).index_copy_(0, flat_slots, join_heads(new.values_BHSV).flatten(0, 1))
+    def grow(self, capacity: int) -> None:
+        more = capacity - self.capacity
+        self.keys_NHCK = F.pad(self.keys_NHCK, (0, 0, 0, more))
+        self.values_NHCV = F.pad(self.values_NHCV, (0, 0, 0, more))
+
+    def put(self, rows_N1: Tensor, chosen_NW: Tensor, new: KeysValues) -> None:
+        """Store keys and values (N, H, W, width) in the chosen slots of each sentence."""
+        self.keys_NHCK[rows_N1, :, chosen_NW] = new.keys_BHSK.transpose(1, 2)
+        self.values_NHCV[rows_N1, :, chosen_NW] = new.values_BHSV.transpose(1, 2)
+
+    def first(self, used: int) -> KeysValues:
+        return KeysValues(self.keys_NHCK[:, :, :used], self.values_NHCV[:, :, :used])
 
     def select(self, rows: Tensor) -> None:
-        self.keys_NCX, self.values_NCX = self.keys_NCX[rows], self.values_NCX[rows]
+        self.keys_NHCK, self.values_NHCV = self.keys_NHCK[rows], self.values_NHCV[rows]
 
 
 class DecoderCache:
@@ -55,25 +63,20 @@ class DecoderCache:
         memory_NSD = model.encode(source_NS)
         self.position = 0
         real_NS = source_NS != PAD
-        self.source_keep = None if bool(real_NS.all()) else source_mask(real_NS)
+        self.source_keep = None if bool(real_NS.all()) else source_mask(_added(real_NS, memory_NSD))
         self.source = [_contiguous(layer.source_attention.project(memory_NSD)) for layer in model.decoder_layers]
         sentences = source_NS.size(0)
-        self.slots = [
-            Slots(sentences, layer.self_attention.widths[1], layer.self_attention.widths[2], memory_NSD)
-            for layer in model.decoder_layers
-        ]
+        self.slots = [Slots(sentences, layer.self_attention, memory_NSD) for layer in model.decoder_layers]
         self.seen_NWC = memory_NSD.new_full((sentences, 1, 0), NEVER)
 
     def step(self, tokens_NW: Tensor) -> Tensor:
         """The decoder's output (N, W, D) at the next position, each hypothesis having just been given its token."""
         sentences, width = tokens_NW.shape
         chosen_NW = self._take_slots(width)
-        capacity = self.slots[0].keys_NCX.size(1)
-        first = torch.arange(sentences, device=tokens_NW.device).unsqueeze(1) * capacity
-        flat_slots = (first + chosen_NW).flatten()
+        rows_N1 = torch.arange(sentences, device=tokens_NW.device).unsqueeze(1)
         x_NWD = self.model.embed_target(tokens_NW.reshape(-1, 1), start=self.position).view(sentences, width, -1)
         for layer, slots, source in zip(self.model.decoder_layers, self.slots, self.source, strict=True):
-            look_back = partial(self._look_back, layer.self_attention, slots, flat_slots)
+            look_back = partial(self._look_back, layer.self_attention, slots, rows_N1, chosen_NW)
             x_NWD = layer.around(x_NWD, look_back, source, self.source_keep)
         self.position += 1
         out: Tensor = self.model.decoder_norm(x_NWD)
@@ -86,21 +89,19 @@ class DecoderCache:
         order_NC = torch.arange(used + width, device=busy_NC.device) + busy_NC * (used + width)
         chosen_NW = order_NC.topk(width, dim=1, largest=False).indices
         needed = max(int(chosen_NW.max()) + 1, used)
-        if needed > self.slots[0].keys_NCX.size(1):
+        if needed > self.slots[0].capacity:
             for slots in self.slots:
                 slots.grow(needed + max(SPARE, needed // 2))
         self.seen_NWC = F.pad(self.seen_NWC, (0, needed - used), value=NEVER)
         self.seen_NWC.scatter_(2, chosen_NW.unsqueeze(2), 0.0)
         return chosen_NW
 
-    def _look_back(self, attention: SelfAttention, slots: Slots, flat_slots: Tensor, x_NWD: Tensor) -> Tensor:
+    def _look_back(
+        self, attention: SelfAttention, slots: Slots, rows_N1: Tensor, chosen_NW: Tensor, x_NWD: Tensor
+    ) -> Tensor:
         queries_NHWK, new = attention.project(x_NWD)
-        slots.put(flat_slots, new)
-        used = self.seen_NWC.size(2)
-        past = KeysValues(
-            split_heads(slots.keys_NCX[:, :used], attention.heads),
-            split_heads(slots.values_NCX[:, :used], attention.heads),
-        )
+        slots.put(rows_N1, chosen_NW, new)
+        past = slots.first(self.seen_NWC.size(2))
         return attention.merge(attend(queries_NHWK, past, keep=self.seen_NWC.unsqueeze(1)))
 
     def follow(self, parents_NW: Tensor) -> None:
@@ -115,6 +116,11 @@ class DecoderCache:
         self.source_keep = None if self.source_keep is None else self.source_keep[rows]
         for slots in self.slots:
             slots.select(rows)
+
+
+def _added(keep: Tensor, like: Tensor) -> Tensor:
+    """A mask as what is added to attention scores, made once instead of at every step."""
+    return like.new_zeros(keep.shape).masked_fill_(~keep, NEVER)
 
 
 def _contiguous(seen: KeysValues) -> KeysValues:
