@@ -24,13 +24,20 @@ from transformer.model import Transformer
 
 
 class Saver:
-    """Copies now, writes later; a second copy waits until the first is written."""
+    """Writes while the next update computes its gradient; one checkpoint at a time."""
 
     def __init__(self, run: Artifact, rank: int) -> None:
         self.run = run
         self.rank = rank
         self._idle = threading.Event()
         self._idle.set()
+        self._taken: checkpoint.Snapshot | None = None
+
+    def settle(self) -> None:
+        """Called before weights change: wait, if need be, until those of the last checkpoint are written."""
+        if self._taken is not None:
+            self._taken.written.wait()
+            self._taken = None
 
     def save(self, model: Transformer, optimizer: torch.optim.Optimizer, curve: Curve) -> None:
         """Called by every rank after the same update."""
@@ -41,13 +48,14 @@ class Saver:
             return
         self._idle.wait()
         self._idle.clear()
-        taken = checkpoint.snapshot(model, optimizer, curve.standing.to_json(), curve.points)
+        taken = self._taken = checkpoint.snapshot(model, optimizer, curve.standing.to_json(), curve.points)
 
         def write(place: Checkpoint, _name: str) -> Checkpoint:
             try:
                 write_checkpoint(self.run.child(name), taken)
                 return place
             finally:
+                taken.written.set()
                 self._idle.set()
 
         store, path = resolve(self.run.at(name))

@@ -45,8 +45,10 @@ def test_training_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     straight.go(1, 6)
     first.go(1, 3)
     taken = checkpoint.snapshot(first.model, first.optimizer, {"update": 3}, [{"update": 1, "loss": 2.5}])
-    first.go(4, 5)  # what comes after the snapshot is not in it
+    assert not taken.written.is_set()
     checkpoint.write(tmp_path / "c", taken)
+    assert taken.written.is_set()
+    first.go(4, 5)  # what comes after is not in it
     checkpoint.restore(tmp_path / "c", second.model, second.optimizer)
     assert checkpoint.read_state(tmp_path / "c") == {"update": 3}
     assert checkpoint.read_curve(tmp_path / "c") == [{"update": 1, "loss": 2.5}]

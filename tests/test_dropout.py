@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from transformer.dropout import Dropout, noise
+from transformer.dropout import Dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
 def test_drops_at_its_rate_and_keeps_the_mean(rate: float) -> None:
     torch.manual_seed(0)
-    drawn = noise(torch.empty(1_000_003), rate)
+    drawn = Dropout(rate).train()(torch.ones(1_000_003))
     assert float((drawn == 0).double().mean()) == pytest.approx(rate, abs=2e-3)
     assert float(drawn.double().mean()) == pytest.approx(1.0, abs=1e-2)
     assert drawn.unique().numel() == 2
@@ -20,7 +20,7 @@ def test_drops_at_its_rate_and_keeps_the_mean(rate: float) -> None:
 def test_every_place_and_neighbour_alike() -> None:
     """The four elements that share a random number are dropped independently, and none more often than another."""
     torch.manual_seed(0)
-    gone = (noise(torch.empty(400_000), 0.25) == 0).double().view(-1, 4)
+    gone = (Dropout(0.25).train()(torch.ones(400_000)) == 0).double().view(-1, 4)
     assert torch.allclose(gone.mean(dim=0), torch.full((4,), 0.25).double(), atol=5e-3)
     together = gone.T @ gone / len(gone)
     assert torch.allclose(together[0, 1:], torch.full((3,), 0.25**2).double(), atol=5e-3)

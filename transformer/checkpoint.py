@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,14 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A copy of everything a checkpoint holds, so that training may go on while it is written."""
+    """Everything that a checkpoint holds. Tensors of a CPU are the living ones, not copies: they must not change until
+    `written` is set, which leaves a whole forward and backward pass to write them in. Those of a GPU are copied."""
 
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     state: dict[str, Any]
     curve: list[dict[str, float]]
+    written: threading.Event = field(default_factory=threading.Event)
 
 
 def snapshot(
@@ -37,20 +40,23 @@ def snapshot(
 ) -> Snapshot:
     named = dict(model.named_parameters())
     moments = {
-        f"{moment}.{name}": optimizer.state[parameter][moment].to("cpu", copy=True)
+        f"{moment}.{name}": optimizer.state[parameter][moment].cpu()
         for name, parameter in named.items()
         for moment in (*MOMENTS, "step")
         if parameter in optimizer.state
     }
-    weights = {name: parameter.detach().to("cpu", copy=True) for name, parameter in named.items()}
+    weights = {name: parameter.detach().cpu() for name, parameter in named.items()}
     return Snapshot(weights, moments, dict(state), list(curve))
 
 
 def write(directory: Path, taken: Snapshot) -> None:
     """Write a checkpoint; state.json, which makes it one, comes last and is on disk whole or not at all."""
     directory.mkdir(parents=True, exist_ok=True)
-    save_file(taken.model, directory / MODEL)
-    save_file(taken.optimizer, directory / OPTIMIZER)
+    try:
+        save_file(taken.model, directory / MODEL)
+        save_file(taken.optimizer, directory / OPTIMIZER)
+    finally:
+        taken.written.set()
     (directory / CURVE).write_text("".join(json.dumps(point) + "\n" for point in taken.curve), encoding="utf-8")
     for name in (MODEL, OPTIMIZER, CURVE):
         with open(directory / name, "rb") as written:

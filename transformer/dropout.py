@@ -6,6 +6,8 @@ One 64-bit random number decides over four elements, 16 bits each. So the rate i
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -23,12 +25,28 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.rate)
-        return x * noise(x, self.rate)
+        dropped = round(self.rate * LEVELS)
+        out: Tensor = _Drop.apply(x, draw(x.shape, dropped), LEVELS / (LEVELS - dropped))  # type: ignore[no-untyped-call]
+        return out
 
 
-def noise(like: Tensor, rate: float) -> Tensor:
-    """Zero with probability `rate`, else 1 / (1 - rate); of the shape and type of `like`, from PyTorch's generator."""
-    dropped = round(rate * LEVELS)
-    draws = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    kept = draws.view(torch.int16)[: like.numel()] >= dropped - LEVELS // 2
-    return kept.to(like.dtype).mul_(LEVELS / (LEVELS - dropped)).view(like.shape)
+def draw(shape: torch.Size, dropped: int) -> Tensor:
+    """True where an element is kept: `dropped` times out of 2^16 it is not. From PyTorch's generator."""
+    count = shape.numel()
+    draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
+    return (draws.view(torch.int16)[:count] >= dropped - LEVELS // 2).view(shape)
+
+
+class _Drop(torch.autograd.Function):
+    """x times what is kept times the scale; a byte per element is remembered, where x * noise would hold on to four."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(kept)
+        ctx.scale = scale
+        return kept.to(x.dtype).mul_(scale).mul_(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (kept,) = ctx.saved_tensors
+        return kept.to(grads[0].dtype).mul_(ctx.scale).mul_(grads[0]), None, None

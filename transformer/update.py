@@ -10,7 +10,7 @@ computes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -121,8 +121,12 @@ def update(
     learning_rate: float,
     config: TrainingConfig,
     ranks: Ranks,
+    before_step: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """One update over this rank's micro-batches. Look at the outcome before trusting the weights: see `may_step`."""
+    """One update over this rank's micro-batches. Look at the outcome before trusting the weights: see `may_step`.
+
+    `before_step` is called before any weight or moment changes.
+    """
     gradients.buffer.zero_()
     for micro_batch in micro_batches:
         accumulate(model, gradients, micro_batch, tokens=tokens, config=config)
@@ -130,6 +134,7 @@ def update(
     if may_step(outcome, config):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate
+        before_step()
         optimizer.step()
     return outcome
 
