@@ -233,3 +233,22 @@ def test_the_length_penalty_is_the_papers() -> None:
     assert float(beam.length_penalty(1, 0.6)) == 1.0
     assert float(beam.length_penalty(7, 0.6)) == pytest.approx(2**0.6)
     assert float(beam.length_penalty(30, 0.0)) == 1.0
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=seeds, vocabulary=st.sampled_from([5, 63, 64, 65, 200, 1100]), count=st.integers(1, 8))
+def test_the_most_probable_words_are_found_without_sorting_all(seed: int, vocabulary: int, count: int) -> None:
+    torch.manual_seed(seed)
+    model = Transformer(replace(TINY, layers=1), vocabulary)
+    with torch.no_grad():
+        model.embedding.weight.mul_(10)
+        hidden = torch.randn(6, TINY.d_model)
+        logits = beam.logits(model, hidden)
+        torch.testing.assert_close(logits, model.logits(hidden))
+        top, tokens, totals = beam.most_probable(logits.clone(), count)
+    torch.testing.assert_close(totals, logits.logsumexp(dim=1))
+    sayable = logits.clone()
+    sayable[:, :END] = -math.inf
+    expected = sayable.topk(min(count, vocabulary), dim=1)
+    torch.testing.assert_close(top, expected.values)
+    assert torch.equal(tokens[top > -math.inf], expected.indices[top > -math.inf])
