@@ -51,6 +51,7 @@ TOKENS = 2_048  # target tokens of a micro-batch
 SIZES = {"small": ModelConfig(layers=3, d_model=256, d_ff=1024, num_heads=4), "base": ModelConfig()}
 UPDATES = {"small": 12, "base": 5}
 WARM_UP = 2  # updates that are not counted
+NICE = ["nice", "-n", "15"]  # Ray's workers give way to others so much; on a busy machine the others must too
 SWEEP = {
     "4+4, 128/512": ModelConfig(layers=4, d_model=128, d_ff=512, num_heads=4),
     "3+3, 256/1024": SIZES["small"],
@@ -60,7 +61,7 @@ SWEEP = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one run: tokens per second, share of the machine's matrix product rate, peak memory of a process."""
+    """Of one run: real target tokens per second, peak memory of a process."""
 
     rate: float
     memory_gb: float
@@ -152,7 +153,7 @@ def reference(place: Place, size: str) -> Measured | None:
     if python == sys.executable and importlib.util.find_spec("transformers") is None:
         return None
     task = task_of(place, SIZES[size], UPDATES[size]) | {"threads": CORES}
-    said = subprocess.run([python, str(HERE / "marian.py"), json.dumps(task)], capture_output=True, text=True)
+    said = subprocess.run([*NICE, python, str(HERE / "marian.py"), json.dumps(task)], capture_output=True, text=True)
     if said.returncode:
         raise SystemExit(f"The reference failed:\n{said.stderr}")
     return measured([json.loads(said.stdout.splitlines()[-1])])
@@ -164,7 +165,8 @@ def bare(place: Place, model: ModelConfig, updates: int, *, workers: int, tokens
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     task = task_of(place, model, updates, tokens) | {"threads": CORES // workers, "workers": workers, "port": port}
-    commands = [[sys.executable, str(Path(__file__)), "--task", json.dumps(task | {"rank": r})] for r in range(workers)]
+    here = [*NICE, sys.executable, str(Path(__file__)), "--task"]
+    commands = [[*here, json.dumps(task | {"rank": rank})] for rank in range(workers)]
     environment = os.environ | train.WORKER_ENVIRONMENT
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for command in commands]
     said = [process.communicate()[0] for process in started]

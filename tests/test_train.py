@@ -33,7 +33,7 @@ TIMED = {"tokens_per_second", "flops_share"}  # the only figures that two equal 
 CONFIG = TrainConfig(
     model=ModelConfig(layers=1, d_model=16, d_ff=32, num_heads=2),
     training=TrainingConfig(
-        steps=120, tokens_per_update=700, warmup=60, learning_rate=0.2, checkpoint_every=20, keep_checkpoints=3,
+        steps=120, tokens_per_update=700, warmup=60, learning_rate=0.05, checkpoint_every=20, keep_checkpoints=3,
         dev_every=60, log_every=1,
     ),
 )  # fmt: skip
