@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import hashlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from jobs.errors import UserError
 from jobs.profiles import load_profile
 from jobs.submission import Finding, Submission, SubmittedJob
 from pipelines import ask
+from pipelines.fingerprint import LENGTH
 from pipelines.follow import follow_lines
 from pipelines.graph import Plan, plan
 from pipelines.provenance import commit
@@ -33,7 +35,7 @@ MARKS = {"ok": "[green]ok[/]  ", "but": "[yellow]but[/] ", "no": "[red]no[/]  "}
 def submit(asked: argparse.Namespace) -> int:
     recipe, targets = ask.targets(asked)
     workspace = Workspace(asked.workspace)
-    submission = submission_of(asked, recipe.name, targets[-1].fingerprint, workspace)
+    submission = submission_of(asked, recipe.name, question(targets), workspace)
     connection = server.connect(asked.address)
     console = Console(highlight=False)
     with console.status("Looking at the cluster"):
@@ -46,6 +48,13 @@ def submit(asked: argparse.Namespace) -> int:
         console.print(f"Watch it with: attn logs {job.id} --address {connection.address} --follow", soft_wrap=True)
         return 0
     return watch(connection, job, console, _plan_or_none(targets, workspace))
+
+
+def question(targets: Sequence[Step]) -> str:
+    """What is asked for, named as a result is: two who ask for the same thing meet."""
+    if len(targets) == 1:
+        return targets[0].fingerprint
+    return hashlib.sha256(" ".join(step.key for step in targets).encode()).hexdigest()[:LENGTH]
 
 
 def submission_of(asked: argparse.Namespace, recipe: str, fingerprint: str, workspace: Workspace) -> Submission:

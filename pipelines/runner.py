@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from jobs import gauges
 from jobs.artifacts import Artifact
 from jobs.configs import Resources
 from jobs.errors import UserError
@@ -193,6 +194,7 @@ class Runner:
         def log(event: Event) -> None:
             if isinstance(event, Metrics):
                 run.log(event)
+                gauges.show(step.fingerprint, event)
             self.screen.event(step, event)
 
         try:
