@@ -1,0 +1,284 @@
+"""How fast do we translate? Target tokens per second beside CTranslate2's and Hugging Face's, same weights, same run.
+
+The set-up    beam 4, two processes of one thread each, start-up left out; engines in turn, round after round.
+The model     --model DIRECTORY, or one of 3 + 3 layers, 256 / 1024, 8,000 subwords with random weights. Random weights
+              never end a sentence, so every translation is then as long as its source and one subword more.
+The text      the 1,000 English sentences of Multi30k's test set (in ATTN_TEST_DATA or ../shared/data), or, where they
+              are not, the demo language.
+The job       jobs/translate.py itself, two actors on a Ray of this machine, by its own account (leave out: --no-job).
+
+CTranslate2 runs as jobs/export.py runs it; Hugging Face's generate is measured where `transformers` is installed.
+The last line is the time per subword of long translations over that of short ones: 1 is linear to the letter.
+
+By hand   python benchmarks/bench_decoding.py [--sentences 300] [--rounds 3] [--model DIRECTORY]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import gzip
+import importlib
+import importlib.util
+import io
+import json
+import multiprocessing
+import os
+import queue
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sentencepiece
+import torch
+from safetensors.torch import save_file
+
+from jobs import cluster, demo_language, translate
+from jobs.artifacts import Artifact
+from jobs.configs import Resources, TranslateConfig, TranslateResources
+from jobs.export import CTranslate2Translator
+from transformer.config import END, PAD, START, UNKNOWN, ModelConfig, SearchConfig
+from transformer.model import Transformer
+from transformer.positions import sinusoids
+from transformer.subwords import Subwords
+from transformer.translator import Alternative, Translation, Translator, length_batches
+
+SHAPE = ModelConfig(layers=3, d_model=256, d_ff=1024, num_heads=8)
+VOCABULARY = 8_000
+BATCH_TOKENS = 1_000
+PROCESSES = 2
+REFERENCES = ("ctranslate2", "hugging face")
+
+
+# --- what is translated with what --------------------------------------------------------------------------------
+
+
+def texts(count: int) -> list[str]:
+    directory = Path(os.environ.get("ATTN_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+    file = directory / "multi30k" / "test_2016_flickr.en.gz"
+    if file.is_file():
+        with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
+            return lines.read().split("\n")[:count]
+    return [pair.source for pair in demo_language.pairs(1, "test", 0, count)]
+
+
+def random_model(directory: Path, lines: Sequence[str]) -> None:
+    model_file = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model_file, vocab_size=VOCABULARY, hard_vocab_limit=False,
+        model_type="bpe", byte_fallback=True, pad_id=PAD, unk_id=UNKNOWN, bos_id=START, eos_id=END, minloglevel=2,
+    )  # fmt: skip
+    torch.manual_seed(1)
+    model = Transformer(SHAPE, VOCABULARY)
+    with torch.no_grad():
+        model.embedding.weight.mul_(1.5)
+        model.embedding.weight[len(Subwords(model_file.getvalue())) :] = 0
+        model.embedding.weight[END] = 0
+    about = {"model": dataclasses.asdict(SHAPE), "vocabulary_size": VOCABULARY}
+    (directory / "config.json").write_text(json.dumps(about), encoding="utf-8")
+    (directory / "subwords.model").write_bytes(model_file.getvalue())
+    save_file({name: p.detach().clone() for name, p in model.named_parameters()}, directory / "model.safetensors")
+
+
+# --- the engines -------------------------------------------------------------------------------------------------
+
+
+class HuggingFaceTranslator:
+    """The same weights in the library's Marian model, whose layers are the paper's."""
+
+    def __init__(self, directory: Path) -> None:
+        library: Any = importlib.import_module("transformers")
+        ours = Translator.load(directory)
+        self.subwords, config = ours.subwords, ours.model.config
+        self.model = library.MarianMTModel(
+            library.MarianConfig(
+                vocab_size=ours.model.vocabulary_size, decoder_vocab_size=ours.model.vocabulary_size,
+                d_model=config.d_model, encoder_layers=config.layers, decoder_layers=config.layers,
+                encoder_attention_heads=config.num_heads, decoder_attention_heads=config.num_heads,
+                encoder_ffn_dim=config.d_ff, decoder_ffn_dim=config.d_ff, activation_function="relu",
+                scale_embedding=True, pad_token_id=PAD, eos_token_id=END, bos_token_id=START,
+                decoder_start_token_id=START, forced_eos_token_id=None, max_position_embeddings=1024,
+            )
+        ).eval()  # fmt: skip
+        absent = self.model.load_state_dict(marian_weights(ours.model), strict=False).missing_keys
+        if [name for name in absent if not name.endswith("bias")]:
+            raise RuntimeError(f"the library's model has parts we do not fill: {absent}")
+
+    def translate(self, lines: Sequence[str], search: SearchConfig) -> list[Translation]:
+        sources = self.subwords.encode_all(lines)
+        found: list[Translation] = [Translation.of([Alternative("", 0.0, 0)])] * len(lines)
+        for places in length_batches([len(ids) + 1 for ids in sources], BATCH_TOKENS):
+            rows = [torch.tensor([*sources[place], END]) for place in places]
+            source = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+            out = self.model.generate(
+                input_ids=source, attention_mask=source != PAD, num_beams=search.beam, length_penalty=search.alpha,
+                max_new_tokens=source.size(1) + search.extra_length, do_sample=False,
+            )  # fmt: skip
+            for place, ids in zip(places, out.tolist(), strict=True):
+                kept = [i for i in ids if i not in (PAD, START, END)]
+                found[place] = Translation.of([Alternative(self.subwords.decode(kept), 0.0, len(kept))])
+        return found
+
+
+def marian_weights(model: Transformer) -> dict[str, torch.Tensor]:
+    """Our weights under the library's names; biases that we do not have are zero there."""
+    table = sinusoids(1024, model.config.d_model)
+    out = {"model.shared.weight": model.embedding.weight, "lm_head.weight": model.output_weight}
+    for side, layers in (("encoder", model.encoder_layers), ("decoder", model.decoder_layers)):
+        out |= {
+            f"model.{side}.embed_tokens.weight": model.embedding.weight,
+            f"model.{side}.embed_positions.weight": table,
+        }
+        for i, layer in enumerate(layers):
+            at = f"model.{side}.layers.{i}"
+            q, k, v = layer.self_attention.queries_keys_values.weight.chunk(3)
+            parts = {"self_attn.q_proj": q, "self_attn.k_proj": k, "self_attn.v_proj": v}
+            parts["self_attn.out_proj"] = layer.self_attention.output.weight
+            norms = {"self_attn_layer_norm": "around_attention", "final_layer_norm": "around_feed_forward"}
+            if side == "decoder":
+                k, v = layer.source_attention.keys_values.weight.chunk(2)
+                parts |= {"encoder_attn.q_proj": layer.source_attention.queries.weight, "encoder_attn.k_proj": k}
+                parts |= {"encoder_attn.v_proj": v, "encoder_attn.out_proj": layer.source_attention.output.weight}
+                norms |= {"self_attn_layer_norm": "around_self", "encoder_attn_layer_norm": "around_source"}
+            for name, weight in parts.items():
+                out |= {f"{at}.{name}.weight": weight, f"{at}.{name}.bias": torch.zeros(weight.size(0))}
+            for name, linear in (("fc1", layer.feed_forward.inner), ("fc2", layer.feed_forward.outer)):
+                out |= {f"{at}.{name}.weight": linear.weight, f"{at}.{name}.bias": linear.bias}
+            for name, ours in norms.items():
+                norm = getattr(layer, ours).norm
+                out |= {f"{at}.{name}.weight": norm.weight, f"{at}.{name}.bias": norm.bias}
+    return {name: weight.detach().clone() for name, weight in out.items()}
+
+
+def engine(name: str, directory: Path) -> Any:
+    if name == "hugging face":
+        return HuggingFaceTranslator(directory)
+    if name == "ctranslate2":
+        made: Any = CTranslate2Translator.load(directory, threads=1)
+    else:
+        made = Translator.load(directory)
+    made.batch_tokens = BATCH_TOKENS
+    return made
+
+
+# --- measuring ---------------------------------------------------------------------------------------------------
+
+
+def measure(names: Sequence[str], directory: Path, lines: Sequence[str], search: SearchConfig, rounds: int) -> Any:
+    """For each engine, target tokens per second of all processes together, the median over the rounds."""
+    context = multiprocessing.get_context("spawn")
+    barrier, said = context.Barrier(PROCESSES), context.Queue()
+    workers = [
+        context.Process(target=_work, args=(list(names), directory, lines[n::PROCESSES], search, rounds, barrier, said))
+        for n in range(PROCESSES)
+    ]
+    for worker in workers:
+        worker.start()
+    rows: list[tuple[str, int, int, float]] = []
+    while len(rows) < PROCESSES * len(names) * rounds:
+        with contextlib.suppress(queue.Empty):
+            rows.append(said.get(timeout=1))
+        if any(worker.exitcode for worker in workers):
+            for worker in workers:
+                worker.terminate()
+            raise SystemExit("A process of the benchmark died; what it said stands above.")
+    for worker in workers:
+        worker.join()
+    speeds = {}
+    for name in names:
+        of_rounds = []
+        for number in range(rounds):
+            shares = [(tokens, seconds) for who, when, tokens, seconds in rows if (who, when) == (name, number)]
+            of_rounds.append(sum(tokens for tokens, _ in shares) / max(seconds for _, seconds in shares))
+        speeds[name] = median(of_rounds)
+    return speeds
+
+
+def _work(
+    names: list[str], directory: Path, lines: Sequence[str], search: SearchConfig, rounds: int, barrier: Barrier,
+    said: Queue[tuple[str, int, int, float]],
+) -> None:  # fmt: skip
+    torch.set_num_threads(1)
+    engines = {name: engine(name, directory) for name in names}
+    for made in engines.values():
+        made.translate(lines[:10], search)
+    for number in range(rounds):
+        for name, made in engines.items():
+            barrier.wait()
+            tokens, seconds = timed(lambda made=made: made.translate(lines, search))
+            said.put((name, number, tokens, seconds))
+
+
+def timed(translated: Callable[[], list[Translation]]) -> tuple[int, float]:
+    start = time.perf_counter()
+    found = translated()
+    return sum(translation.tokens for translation in found), time.perf_counter() - start
+
+
+def growth(directory: Path, search: SearchConfig) -> float:
+    """Processor time per subword of translations of 160 subwords over that of translations of 20."""
+    torch.set_num_threads(1)
+    translator = Translator.load(directory)
+    costs = []
+    for length in (20, 160):
+        sources = [[END + 1 + i % 200 for i in range(length)]] * (960 // length)
+        start = time.process_time()
+        found = translator.search(sources, search)
+        costs.append((time.process_time() - start) / sum(len(best[0].ids) for best in found))
+    return costs[1] / costs[0]
+
+
+def job_speed(directory: Path, lines: Sequence[str], search: SearchConfig) -> float:
+    cluster.connect(cpus=PROCESSES, object_store_gb=1.0)
+    with tempfile.TemporaryDirectory(prefix="attn-bench-") as scratch:
+        testset = Artifact(f"{scratch}/testset")
+        with testset.writing("pairs/part-00000.parquet") as path:
+            pq.write_table(pa.table({"source": list(lines), "target": list(lines)}), path)
+        testset.write_json("about.json", {"source_language": "en", "target_language": "de"})
+        on = Resources(translate=TranslateResources(actors=PROCESSES, cpus_per_actor=1, batch_tokens=BATCH_TOKENS))
+        facts = translate.run(
+            TranslateConfig(search=search), model=Artifact(str(directory)), testset=testset,
+            out=Artifact(f"{scratch}/out"), on=on, log=lambda event: None,
+        )  # fmt: skip
+    return float(facts["tokens_per_second"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--sentences", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-job", action="store_true")
+    asked = parser.parse_args()
+    lines = texts(asked.sentences)
+    with tempfile.TemporaryDirectory(prefix="attn-bench-") as scratch:
+        directory, search = asked.model, SearchConfig()
+        if directory is None:
+            directory, search = Path(scratch), SearchConfig(extra_length=1)
+            random_model(directory, lines)
+        names = ["ours", *(name for name in REFERENCES if importlib.util.find_spec(library(name)))]
+        speeds = measure(names, directory, lines, search, asked.rounds)
+        if not asked.no_job:
+            speeds["ours, the job"] = job_speed(directory, lines, search)
+        ratio = growth(directory, dataclasses.replace(search, extra_length=1))
+    print(f"{len(lines)} sentences, beam {search.beam}, {PROCESSES} processes of one thread, target tokens per second")
+    for name, speed in speeds.items():
+        beside = "".join(f"  {speed / speeds[other]:5.2f} x {other}" for other in REFERENCES if other in speeds)
+        print(f"  {name:14} {speed:8,.0f}{beside if name.startswith('ours') else ''}")
+    print(f"  time per subword, translations of 160 over translations of 20 subwords: {ratio:.2f}")
+
+
+def library(name: str) -> str:
+    return {"ctranslate2": "ctranslate2", "hugging face": "transformers"}[name]
+
+
+if __name__ == "__main__":
+    main()
