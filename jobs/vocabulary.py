@@ -11,7 +11,8 @@ from __future__ import annotations
 import io
 import re
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow.compute as pc
@@ -28,7 +29,6 @@ from transformer.config import END, PAD, START, UNKNOWN
 MODEL, LISTING = "subwords.model", "subwords.vocab"
 THREADS = 4
 COVERAGE = 0.99999  # of the text's characters have a subword of their own; the rest is spelt in bytes
-LARGE = 1_000_000_000  # characters beyond which SentencePiece must count with 64 bits
 TOO_LARGE = re.compile(r"too high \(\d+\)\. Please set it to a value <= (\d+)")
 TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 
@@ -56,13 +56,12 @@ def run(config: VocabularyConfig, *, corpora: Artifact, out: Artifact, on: Resou
 
 def learn(config: VocabularyConfig, corpora: Artifact) -> tuple[bytes, str, int]:
     """The model, its subwords as text (one per line with its score), and how many pairs it was learned from."""
-    counts = pieces.files(corpora)
-    large = min(config.sample_pairs, sum(count for _, count in counts)) * 300 > LARGE  # characters in a pair, about
-    sentences = Counted(sample(corpora, counts, config))
+    words, sentences = count_words(sample(corpora, pieces.files(corpora), config))
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
+            sentence_iterator=(f"{word}\t{count}" for word, count in words.items()),
+            input_format="tsv",
             model_writer=model,
             model_type=config.kind,
             vocab_size=config.size,
@@ -73,27 +72,27 @@ def learn(config: VocabularyConfig, corpora: Artifact) -> tuple[bytes, str, int]
             bos_id=START,
             eos_id=END,
             num_threads=THREADS,
-            train_extremely_large_corpus=large,
             minloglevel=2,
         )
     except RuntimeError as error:
         raise UserError(_sentence(config, str(error), corpora)) from None
     processor = SentencePieceProcessor(model_proto=model.getvalue())
     lines = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in range(len(processor)))
-    return model.getvalue(), "".join(lines), sentences.count // 2
+    return model.getvalue(), "".join(lines), sentences // 2
 
 
-class Counted:
-    """Passes on what it is given and remembers how much that was."""
+def count_words(sentences: Iterable[str]) -> tuple[Counter[str], int]:
+    """How often each word occurs, and in how many sentences all of them.
 
-    def __init__(self, sentences: Iterator[str]) -> None:
-        self.sentences = sentences
-        self.count = 0
-
-    def __iter__(self) -> Iterator[str]:
-        for sentence in self.sentences:
-            self.count += 1
-            yield sentence
+    No subword spans two words, so the counts are all that SentencePiece needs: BPE learns the same from them as from
+    the sentences, in memory that grows with the language and not with the text.
+    """
+    words: Counter[str] = Counter()
+    seen = 0
+    for sentence in sentences:
+        words.update(sentence.split())
+        seen += 1
+    return words, seen
 
 
 def sample(corpora: Artifact, counts: list[tuple[str, int]], config: VocabularyConfig) -> Iterator[str]:

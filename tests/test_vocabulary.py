@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sentencepiece import SentencePieceProcessor
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from small_corpus import HERE, SMALL, invent, write_corpus
 
 from jobs import pieces, vocabulary
@@ -48,6 +49,18 @@ def test_ids_are_the_projects_and_nothing_is_unknown(corpora: Artifact) -> None:
     assert Subwords(model).decode(ids) == "Ж 漢字 😀 ij ž"
     assert len(listing.splitlines()) == len(processor) == SMALL.size
     assert sampled == 600
+
+
+def test_bpe_learns_the_same_from_counts_of_words_as_from_sentences(corpora: Artifact) -> None:
+    model, _, _ = vocabulary.learn(SMALL, corpora)
+    plain = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter([text for pair in invent(600) for text in pair]), model_writer=plain, model_type="bpe",
+        vocab_size=400, byte_fallback=True, character_coverage=vocabulary.COVERAGE, pad_id=PAD, unk_id=UNKNOWN,
+        bos_id=START, eos_id=END, minloglevel=2,
+    )  # fmt: skip
+    ours, theirs = SentencePieceProcessor(model_proto=model), SentencePieceProcessor(model_proto=plain.getvalue())
+    assert [ours.id_to_piece(i) for i in range(400)] == [theirs.id_to_piece(i) for i in range(400)]
 
 
 def test_the_sample_is_seeded_bounded_and_of_whole_pairs(corpora: Artifact) -> None:
