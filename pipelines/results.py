@@ -46,20 +46,20 @@ def results(asked: argparse.Namespace) -> int:
 def listed(result: Result) -> dict[str, Any]:
     """A result as a line of a list."""
     low, high = result.metrics.get("bleu_low"), result.metrics.get("bleu_high")
-    return {
+    return {  # the most telling first: a narrow screen shows as many as fit
         "recipe": result.recipe,
         "row": result.row,
         "set": result.set,
         "BLEU": number(result.metrics.get("bleu"), 2),
         "95 %": f"{low:.1f}-{high:.1f}" if low is not None and high is not None else None,
-        "paper's BLEU": number(result.metrics.get("bleu_paper"), 2),
-        "chrF": number(result.metrics.get("chrf"), 2),
         "PPL": number(result.metrics.get("perplexity"), 3),
         "parameters": number(result.metrics.get("parameters"), 0),
+        "run": result.run_id[:8],
+        "paper's BLEU": number(result.metrics.get("bleu_paper"), 2),
+        "chrF": number(result.metrics.get("chrf"), 2),
         "updates": result.params.get("steps"),
         "when": result.when,
         "fingerprint": result.fingerprint,
-        "run": result.run_id[:8],
     }
 
 
@@ -99,13 +99,13 @@ def table_row(
         "PPL paper": paper.perplexity if paper else None,
         "BLEU": number(bleu, 2),
         "±": number(spread(group, "bleu"), 2),
-        "BLEU as the paper": number(mean(group, "bleu_paper"), 2),
         "BLEU paper": paper.bleu if paper else None,
         "to base": number(ours, 2),
-        "to base, paper": number(theirs, 1),
+        "paper's": number(theirs, 1),
         "sign agrees": agrees,
         "parameters": number(mean(group, "parameters"), 0),
-        "parameters paper": paper.parameters if paper else None,
+        "paper's parameters": paper.parameters if paper else None,
+        "BLEU as the paper": number(mean(group, "bleu_paper"), 2),
         "seeds": len({result.seed for result in group}),
     }
 
@@ -142,13 +142,23 @@ def say(rows: Sequence[Mapping[str, Any]], form: str) -> None:
         for row in rows:
             print("| " + " | ".join(cell(row[name]) for name in columns) + " |")
     else:
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in columns:
-            numeric = all(isinstance(row[name], int | float) or row[name] is None for row in rows)
-            table.add_column(name, justify="right" if numeric else "left", no_wrap=not numeric or name == "row")
-        for row in rows:
-            table.add_row(*(cell(row[name]) for name in columns))
-        Console(highlight=False, soft_wrap=False).print(table)
+        _table(rows, columns)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> None:
+    """As many columns as fit, the most telling first; all of them where nobody's screen is in the way."""
+    console = Console(highlight=False)
+    widths = {name: max(len(name), *(len(cell(row[name])) for row in rows)) + 2 for name in columns}
+    while console.is_terminal and len(columns) > 3 and sum(widths[name] for name in columns) > console.width + 2:
+        columns = columns[:-1]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in columns:
+        numeric = all(isinstance(row[name], int | float) or row[name] is None for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(cell(row[name]) for name in columns))
+    needed = sum(widths[name] for name in columns)
+    (console if console.is_terminal else Console(highlight=False, width=needed)).print(table)
 
 
 def cell(value: Any) -> str:
