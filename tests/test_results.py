@@ -1,0 +1,77 @@
+"""`attn results`: the paper's layout, the best of many, and a filter as a person would write it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from jobs.errors import UserError
+from pipelines.query import Result, best, pick, quoted
+from pipelines.results import say, table_rows
+
+
+def result(row: str, bleu: float, *, seed: str = "1", perplexity: float = 5.0) -> Result:
+    metrics = {"bleu": bleu, "bleu_paper": bleu + 0.5, "perplexity": perplexity, "parameters": 65e6}
+    tags = {"attn.table": "3"}
+    name = f"{row}-{seed}".encode().hex()
+    return Result(name, "table3", row, seed, "dev", name[::-1], "2026-01-01", metrics, {"num_heads": "8"}, tags)
+
+
+FOUND = [result("big", 26.9), result("A/h=1", 24.0), result("base", 25.0), result("A/h=16", 24.9)]
+
+
+def test_table_3_stands_in_the_paper_s_order_beside_the_paper() -> None:
+    rows = table_rows(FOUND, 3)
+    assert [row["row"] for row in rows] == ["base", "A/h=1", "A/h=16", "big"]
+    one = rows[1]
+    assert (one["BLEU"], one["BLEU paper"], one["PPL paper"]) == (24.0, 24.9, 5.29)
+    assert (one["to base"], one["paper's"], one["sign agrees"]) == (-1.0, -0.9, "yes")
+    assert rows[2]["sign agrees"] == "no", "the paper's h=16 is level with base, ours is below it"
+    assert rows[0]["to base"] is None
+
+
+def test_several_seeds_are_a_mean_and_a_spread() -> None:
+    rows = table_rows([*FOUND, result("A/h=1", 26.0, seed="2")], 3)
+    assert (rows[1]["BLEU"], rows[1]["±"], rows[1]["seeds"]) == (25.0, 1.41, 2)
+
+
+def test_the_best_is_the_highest_bleu_and_the_lowest_perplexity() -> None:
+    found = [result("a", 20.0, perplexity=4.0), result("b", 30.0, perplexity=6.0)]
+    assert best(found, "bleu").row == "b"
+    assert best(found, "perplexity").row == "a"
+    with pytest.raises(UserError, match="No run has the metric 'blue'; there are bleu"):
+        best(found, "blue")
+
+
+def test_a_run_is_picked_by_row_recipe_id_or_the_start_of_one() -> None:
+    assert pick(FOUND, "A/h=1").row == "A/h=1"
+    assert pick(FOUND, "table3:big").row == "big"
+    assert pick(FOUND, FOUND[1].run_id[:10]).row == "A/h=1"
+    with pytest.raises(UserError, match="No scored run is named"):
+        pick(FOUND, "nothing")
+
+
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ("params.num_heads = 8", "params.num_heads = '8'"),
+        ("params.num_heads = 8 and metrics.dev_bleu > 20", "params.num_heads = '8' and metrics.dev_bleu > 20"),
+        ("params.positions != learned", "params.positions != 'learned'"),
+        ("params.num_heads = '8'", "params.num_heads = '8'"),
+    ],
+)
+def test_a_filter_may_leave_out_mlflow_s_quotes(written: str, asked: str) -> None:
+    assert quoted(written) == asked
+
+
+def test_every_format_holds_the_same_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = table_rows(FOUND, 3)
+    said = {}
+    for form in ("json", "csv", "markdown", "table"):
+        say(rows, form)
+        said[form] = capsys.readouterr().out
+    assert [row["BLEU"] for row in json.loads(said["json"])] == [25.0, 24.0, 24.9, 26.9]
+    assert said["csv"].splitlines()[0].startswith("recipe,row,PPL")
+    assert all("24.9" in text for text in said.values())
+    assert said["markdown"].splitlines()[1].startswith("|---|")
