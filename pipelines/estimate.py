@@ -119,7 +119,7 @@ def total(estimates: Iterable[Estimate | None]) -> Estimate:
     )
 
 
-def how_far_off(step: Step, record: Mapping[str, Any], on: Resources) -> str:
-    """After the fact: what was said and what it took."""
-    said, took = estimate(step, on), float(record["made"]["seconds"])
-    return f"estimated {said.seconds:.0f} s, took {took:.0f} s" if said is not None else ""
+def how_far_off(steps: Iterable[Step], records: Mapping[str, Mapping[str, Any]], on: Resources) -> tuple[float, float]:
+    """After the fact: the seconds that were said and those that it took, of the steps that had an estimate."""
+    said = {step.key: cost for step in steps if (cost := estimate(step, on)) is not None and step.key in records}
+    return total(said.values()).seconds, sum(float(records[key]["made"]["seconds"]) for key in said)

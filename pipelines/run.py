@@ -18,6 +18,7 @@ from rich.text import Text
 from jobs import cluster
 from jobs.profiles import load_profile
 from pipelines import ask, ending
+from pipelines.estimate import how_far_off
 from pipelines.graph import Plan, plan
 from pipelines.quiet import log_file, output_to
 from pipelines.recipes import Recipe
@@ -57,6 +58,10 @@ def run(asked: argparse.Namespace) -> int:
         made = len(outcome.made)
         found = len(outcome.records) - made
         console.print(f"\n{made} steps made, {found} found done, in {duration(time.time() - began)}.")
+        if outcome.made:
+            made_steps = [each.step for each in planned.to_do if each.step.key in outcome.made]
+            said, took = how_far_off(made_steps, outcome.records, on)
+            console.print(f"Steps added up: {duration(took)}; the plan had said {duration(said)}.")
         if targets[-1].stage == "report":
             report = workspace.artifact(targets[-1])
             ending.show(console, recipe, bool(asked.changes or asked.rows), outcome, workspace, report)
