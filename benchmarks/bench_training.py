@@ -73,6 +73,8 @@ def main() -> None:
         print(json.dumps(bare_worker(json.loads(arguments.task))))
         return
     console = Console()
+    if arguments.updates:
+        UPDATES.update(dict.fromkeys(UPDATES, max(arguments.updates, WARM_UP + 1)))
     with tempfile.TemporaryDirectory(prefix="attn-bench-") as name:
         cluster.connect(cpus=CORES)
         place = Place(Path(name))
@@ -89,6 +91,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="How fast is training, beside a reference on the same micro-batches?")
     parser.add_argument("--sizes", nargs="*", default=["small", "base"], choices=list(SIZES))
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--updates", type=int, help=f"of each run, {WARM_UP} of them not counted")
     parser.add_argument("--layouts", action="store_true", help="workers x threads of the bare loop")
     parser.add_argument("--sweep", action="store_true", help="sizes of model and micro-batch, bare loop")
     parser.add_argument("--task", help=argparse.SUPPRESS)

@@ -18,7 +18,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import ray
+from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+from ray.train.v2.api.exceptions import WorkerGroupError
 
 from jobs.artifacts import WORK, Artifact
 from jobs.cluster import require_resources
@@ -152,7 +154,21 @@ def fit(plan: Plan, on: Resources, log: Log) -> None:
     if sentence is not None:
         raise UserError(sentence)
     if problem is not None:
-        raise problem
+        raise lost_workers(problem, plan, on) or problem
+
+
+def lost_workers(problem: Exception, plan: Plan, on: Resources) -> UserError | None:
+    """A sentence if workers went away once too often. Anything else is a bug, and its traceback is wanted."""
+    failures = problem.worker_failures.values() if isinstance(problem, WorkerGroupError) else ()
+    if not any(isinstance(failure, WorkerHealthCheckFailedError) for failure in failures):
+        return None
+    names = checkpoint_names(plan.run)
+    start = f"go on from update {update_of(names[-1]):,}" if names else "start anew"
+    return UserError(
+        f"Training lost a worker {on.train.max_failures + 1} time(s), more than train.max_failures allows: a node went "
+        f"away, or ran out of memory (then lower shards.micro_batch_tokens). Run the same again to {start}, or choose "
+        f"a profile with more memory per worker (--on)."
+    )
 
 
 def attend_to(trainer: LeanTrainer, mailbox: Any, log: Log) -> Exception | None:
