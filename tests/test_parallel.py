@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +43,17 @@ def test_a_refusal_arrives_as_its_sentence(ray_session: None) -> None:
 
     with pytest.raises(UserError, match=r"^Item 3 cannot be worked on: leave it out\.$"):
         list(work_through(range(6), refuse_three, DataResources()))
+
+
+def test_what_a_lost_worker_was_doing_is_done_again(ray_session: None, tmp_path: Path) -> None:
+    first_try = tmp_path / "tried"
+
+    def die_once(number: int) -> dict[str, int]:
+        if number == 2 and not first_try.exists():
+            first_try.touch()
+            os._exit(1)
+        return {"of": number}
+
+    said = list(work_through(range(4), die_once, DataResources()))
+    assert first_try.exists()
+    assert sorted(one["of"] for one in said) == [0, 1, 2, 3]
