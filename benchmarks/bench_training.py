@@ -107,8 +107,14 @@ class Place:
         data = Path(os.environ.get("ATTN_TEST_DATA", HERE.parents[1] / "shared" / "data")) / "multi30k"
         real = data.is_dir()
         self.text = "Multi30k En-De" if real else "The demo language"
-        corpora = self._make("corpora", fetch, files(data) if real else DemoCorpus(split="train", pairs=20_000))
+        train_text, dev_text = (
+            (files(data, "train"), files(data, "val"))
+            if real
+            else (DemoCorpus(split="train", pairs=20_000), DemoCorpus(split="dev", pairs=500))
+        )
+        corpora, dev = self._make("corpora", fetch, train_text), self._make("dev-corpora", fetch, dev_text)
         words = self._make("vocabulary", vocabulary, VocabularyConfig(size=8_000 if real else 1_000), corpora=corpora)
+        self.dev = self._make("dev", shard, ShardConfig(micro_batch_tokens=TOKENS), corpora=dev, vocabulary=words)
         self._shards: dict[int, Artifact] = {}
         self._inputs = {"corpora": corpora, "vocabulary": words}
 
@@ -140,8 +146,8 @@ class Place:
         return file
 
 
-def files(data: Path) -> FilesCorpus:
-    return FilesCorpus(source=str(data / "train.en.gz"), target=str(data / "train.de.gz"))
+def files(data: Path, name: str) -> FilesCorpus:
+    return FilesCorpus(source=str(data / f"{name}.en.gz"), target=str(data / f"{name}.de.gz"))
 
 
 def ignore(event: Event) -> None:
@@ -188,8 +194,7 @@ def job(place: Place, size: str) -> Measured:
         ),
     )
     on = Resources(train=TrainResources(workers=CORES, cpus_per_worker=1))
-    dev = place.shards()  # the last update looks at it once, outside of the time taken
-    facts = train.run(config, shards=place.shards(), dev=dev, out=out, on=on, log=ignore)
+    facts = train.run(config, shards=place.shards(), dev=place.dev, out=out, on=on, log=ignore)
     points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
     return Measured(median(point["tokens_per_second"] for point in points[WARM_UP:]), float(facts["peak_memory_gb"]))
 

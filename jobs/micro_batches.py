@@ -49,6 +49,10 @@ class Index:
         return len(self.pool)
 
     @property
+    def longest(self) -> int:
+        return int(max(self.longest_source.max(), self.longest_target.max()))
+
+    @property
     def padded_tokens(self) -> NDArray[np.int64]:
         """Places of both sides' rectangles, real or padding."""
         return self.pairs * (self.longest_source + self.longest_target)

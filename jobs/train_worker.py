@@ -75,6 +75,15 @@ def own_device() -> torch.device:
     return torch.device("cuda", visible.index(str(own[0])))
 
 
+def refuse_too_long(plan: Plan, longest: int) -> None:
+    """Sinusoids reach as far as you like, a learned table does not."""
+    if plan.model.positions == "learned" and longest > plan.model.max_positions:
+        raise UserError(
+            f"The longest sentence has {longest} subwords and model.max_positions={plan.model.max_positions} positions "
+            f"are learned: raise it, or lower shards.cleaning.max_subwords."
+        )
+
+
 class Worker:
     """One rank of a training run."""
 
@@ -88,6 +97,7 @@ class Worker:
             torch.set_num_threads(plan.threads)
         self.index = read_index(plan.shards)
         self.dev_index = read_index(plan.dev)
+        refuse_too_long(plan, max(self.index.longest, self.dev_index.longest))
         self.stream = Stream(self.index, self.config.seed, plan.per_update)
         self.flops = flops_by_row(self.index, plan.model, plan.vocabulary_size)
         self.model = self._build()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ from jobs import micro_batches
 from jobs.artifacts import Artifact
 from jobs.errors import UserError
 from jobs.micro_batches import Reader, Stream, prefetch, ragged, read_ahead, read_index
-from jobs.train_plan import micro_batches_per_update
+from jobs.train_plan import Plan, micro_batches_per_update
+from jobs.train_worker import refuse_too_long
+from transformer.config import ModelConfig, TrainingConfig
 
 
 @pytest.fixture
@@ -110,6 +113,19 @@ def test_missing_and_empty_shards_are_refused_with_a_sentence(tmp_path: Path, sh
     pq.write_table(pq.read_table(store).slice(0, 0), store)
     with pytest.raises(UserError, match="empty"):
         read_index(shards)
+
+
+def test_sentences_longer_than_a_learned_table_are_refused(shards: Artifact) -> None:
+    plan = Plan(
+        model=ModelConfig(positions="learned", max_positions=4), training=TrainingConfig(), vocabulary_size=24,
+        per_update=1, shards=shards, dev=shards, run=shards, threads=1, gpus_per_worker=0, precision="fp32",
+        compile=False, worker_flops=None, mailbox=None,
+    )  # fmt: skip
+    longest = read_index(shards).longest
+    assert longest > 4
+    with pytest.raises(UserError, match=rf"longest sentence has {longest} subwords and model.max_positions=4"):
+        refuse_too_long(plan, longest)
+    refuse_too_long(replace(plan, model=ModelConfig(max_positions=4)), longest)
 
 
 def test_padding_counts_both_rectangles(shards: Artifact) -> None:
