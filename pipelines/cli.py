@@ -157,8 +157,18 @@ def _json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="answer in JSON")
 
 
+def understood(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Sentences to translate may stand behind options too, where argparse by itself no longer expects them."""
+    asked, rest = parser().parse_known_args(arguments)
+    if rest and (asked.command != "translate" or any(word.startswith("--") for word in rest)):
+        parser().error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        asked.text = [*asked.text, *rest]
+    return asked
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    asked = parser().parse_args(arguments)
+    asked = understood(arguments)
     module, _, function = asked.answer.partition(":")
     try:
         return int(getattr(importlib.import_module(module), function)(asked))

@@ -15,13 +15,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import mlflow.pyfunc
-from mlflow.models import Model
+import mlflow
 from mlflow.tracking import MlflowClient
 
-from transformer.translator import CONFIG, SUBWORDS, WEIGHTS
-
-FILES = {"config": CONFIG, "weights": WEIGHTS, "subwords": SUBWORDS}
+# By name, so that asking for results does not load PyTorch.
+FILES = {"config": "config.json", "weights": "model.safetensors", "subwords": "subwords.model"}
 NEEDED = ("torch", "numpy", "sentencepiece", "safetensors")
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -37,7 +35,7 @@ def log_model(
     client = MlflowClient(tracking_uri)
     experiment = client.get_run(client_run_id).info.experiment_id
     logged = client.create_logged_model(experiment, name="model", source_run_id=client_run_id)
-    kept = Model.log(
+    kept = mlflow.models.Model.log(
         artifact_path=None,
         name="model",
         flavor=mlflow.pyfunc,

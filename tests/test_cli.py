@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli import main, understood
 from pipelines.recipes import RECIPES
 
 
@@ -98,3 +98,12 @@ def test_a_ray_that_does_not_answer_is_a_sentence(
 ) -> None:
     assert main(["run", "demo", "--workspace", str(tmp_path), "--address", address]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_sentences_may_stand_before_and_behind_options() -> None:
+    asked = understood(["translate", "demo", "One.", "--beam", "2", "Two.", ""])
+    assert asked.text == ["One.", "Two.", ""]
+    with pytest.raises(SystemExit):
+        understood(["translate", "demo", "One.", "--bean", "2"])
+    with pytest.raises(SystemExit):
+        understood(["plan", "demo", "more"])
