@@ -1,11 +1,12 @@
-"""How fast do we translate? Target tokens per second beside CTranslate2's and Hugging Face's, same weights, same run.
+"""How fast do we translate? Target tokens per second beside CTranslate2 and Hugging Face, same weights, same run.
 
-The set-up    beam 4, two processes of one thread each, start-up left out; engines in turn, round after round.
+The set-up    beam 4, two processes of one thread each, start-up left out; engines in turn, round after round. Seconds
+              are of processor time, so that a busy machine may be measured on.
 The model     --model DIRECTORY, or one of 3 + 3 layers, 256 / 1024, 8,000 subwords with random weights. Random weights
               never end a sentence, so every translation is then as long as its source and one subword more.
 The text      the 1,000 English sentences of Multi30k's test set (in ATTN_TEST_DATA or ../shared/data), or, where they
               are not, the demo language.
-The job       jobs/translate.py itself, two actors on a Ray of this machine, by its own account (leave out: --no-job).
+The job       jobs/translate.py itself, two actors on a Ray of this machine, by the clock (leave out: --no-job).
 
 CTranslate2 runs as jobs/export.py runs it; Hugging Face's generate is measured where `transformers` is installed.
 The last line is the time per subword of long translations over that of short ones: 1 is linear to the letter.
@@ -218,18 +219,19 @@ def _work(
 
 
 def timed(translated: Callable[[], list[Translation]]) -> tuple[int, float]:
-    start = time.perf_counter()
+    """Target tokens, and seconds of this process's processor time: what else the machine does weighs little in them."""
+    start = time.process_time()
     found = translated()
-    return sum(translation.tokens for translation in found), time.perf_counter() - start
+    return sum(translation.tokens for translation in found), time.process_time() - start
 
 
 def growth(directory: Path, search: SearchConfig) -> float:
-    """Processor time per subword of translations of 160 subwords over that of translations of 20."""
+    """Processor time per subword of translations of 160 subwords over that of translations of 20, as many at once."""
     torch.set_num_threads(1)
     translator = Translator.load(directory)
     costs = []
     for length in (20, 160):
-        sources = [[END + 1 + i % 200 for i in range(length)]] * (960 // length)
+        sources = [[END + 1 + i % 200 for i in range(length)]] * 12
         start = time.process_time()
         found = translator.search(sources, search)
         costs.append((time.process_time() - start) / sum(len(best[0].ids) for best in found))
@@ -269,7 +271,9 @@ def main() -> None:
         if not asked.no_job:
             speeds["ours, the job"] = job_speed(directory, lines, search)
         ratio = growth(directory, dataclasses.replace(search, extra_length=1))
-    print(f"{len(lines)} sentences, beam {search.beam}, {PROCESSES} processes of one thread, target tokens per second")
+    print(
+        f"{len(lines)} sentences, beam {search.beam}, {PROCESSES} processes of one thread, target tokens per second of processor time"
+    )
     for name, speed in speeds.items():
         beside = "".join(f"  {speed / speeds[other]:5.2f} x {other}" for other in REFERENCES if other in speeds)
         print(f"  {name:14} {speed:8,.0f}{beside if name.startswith('ours') else ''}")

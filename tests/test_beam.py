@@ -180,6 +180,16 @@ def test_a_translation_does_not_depend_on_its_batch(seed: int, data: st.DataObje
             assert_same(found, alone[i])
 
 
+def test_what_is_settled_stays_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences that are done and wait for the others take nothing more in."""
+    model, sources = opinionated(5), sentences(5, 12, longest=5)
+    leaving = search(model, sources, replace(PAPER, n_best=4))
+    monkeypatch.setattr(beam, "SETTLED", 2.0)
+    waiting = search(model, sources, replace(PAPER, n_best=4))
+    for ours, theirs in zip(waiting, leaving, strict=True):
+        assert_same(ours, theirs)
+
+
 @settings(max_examples=8, deadline=None)
 @given(seed=seeds, width=st.integers(1, 5))
 def test_scores_are_the_models_own(seed: int, width: int) -> None:
