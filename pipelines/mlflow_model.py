@@ -27,7 +27,12 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
 def log_model(
-    client_run_id: str, model_directory: Path, recipe: str, scores: Mapping[str, float], tracking_uri: str | None = None
+    client_run_id: str,
+    model_directory: Path,
+    recipe: str,
+    scores: Mapping[str, float],
+    tracking_uri: str | None = None,
+    fingerprint: str = "",
 ) -> str:
     """Keep a model directory in MLflow under a run, register it under its recipe's name; its models:/name/version."""
     if tracking_uri is not None:
@@ -48,16 +53,26 @@ def log_model(
     )
     for name, value in scores.items():
         client.log_metric(client_run_id, name, float(value), model_id=kept.model_id)
-    registered = register(client, kept, recipe, client_run_id, scores)
+    registered = register(client, kept, recipe, client_run_id, scores, fingerprint)
     return f"models:/{registered.name}/{registered.version}"
 
 
-def register(client: MlflowClient, kept: Any, recipe: str, run_id: str, scores: Mapping[str, float]) -> Any:
+def register(
+    client: MlflowClient, kept: Any, recipe: str, run_id: str, scores: Mapping[str, float], fingerprint: str
+) -> Any:
     name = registered_name(recipe)
     if not client.search_registered_models(f"name = '{name}'"):
         client.create_registered_model(name, description=f"Models of the recipe {recipe}.")
-    tags = {"attn.recipe": recipe} | {score: f"{value:.4f}" for score, value in scores.items()}
+    tags = {"attn.recipe": recipe, "attn.fingerprint": fingerprint} | {
+        score: f"{value:.4f}" for score, value in scores.items()
+    }
     return client.create_model_version(name, kept.model_uri, run_id=run_id, tags=tags, model_id=kept.model_id)
+
+
+def is_registered(client: MlflowClient, recipe: str, fingerprint: str) -> bool:
+    """Whether the model that this score is of has its version already."""
+    versions = client.search_model_versions(f"name = '{registered_name(recipe)}'")
+    return any(version.tags.get("attn.fingerprint") == fingerprint for version in versions)
 
 
 def registered_name(recipe: str) -> str:

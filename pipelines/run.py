@@ -86,12 +86,14 @@ def _tracker(workspace: Workspace, recipe: Recipe) -> Tracker:
 
 
 def _stopped(console: Console, tracker: Tracker | None) -> NoReturn:
-    """Ctrl-C: say that nothing is lost, close the books, and leave at once, whatever the threads are waiting for."""
+    """Ctrl-C: say that nothing is lost, close the books, and leave at once, whatever the threads are waiting for.
+
+    A Ray that was started here ends with this process; shutting it down under threads that use it would not end well.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     console.print("\nStopped. Nothing is lost: the same command carries on from here.")
     if tracker is not None:
         tracker.close("KILLED")
-    cluster.leave()
     os._exit(130)
 
 

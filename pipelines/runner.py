@@ -120,7 +120,15 @@ class Runner:
             self._start_what_fits(waiting)
             if self.running:
                 sorter.done(self._next_ended().key)
+        self._register([step for key, step in steps.items() if key in self.outcome.records])
         return self.outcome
+
+    def _register(self, finished: list[Step]) -> None:
+        """Every model that a test set has judged, found or made, once."""
+        for step in finished:
+            if step.stage == "score" and step.tags.get("attn.set") == "test":
+                model = self.workspace.artifact(model_of(step))
+                self.tracker.model(step, self.outcome.records[step.key], model)
 
     def _skip(self, step: Step) -> bool:
         lost = [p for p in step.parents() if p.key in self.outcome.failures or p.key in self.outcome.skipped]
@@ -210,8 +218,6 @@ class Runner:
         run.facts(step, record)
         if step.stage in ("report", "score"):
             run.files(out)
-        if step.stage == "score" and step.tags.get("attn.set") == "test":
-            run.model(self.workspace.artifact(model_of(step)), record["facts"])
         run.end("FINISHED")
 
     def _inputs(self, step: Step) -> dict[str, Artifact | tuple[Artifact, ...]]:

@@ -28,7 +28,7 @@ from jobs.artifacts import WORK, Artifact
 from jobs.errors import UserError
 from jobs.events import Metrics
 from pipelines.graph import flatten, in_order
-from pipelines.mlflow_model import log_model
+from pipelines.mlflow_model import is_registered, log_model
 from pipelines.step import Step
 from pipelines.workspace import Workspace
 
@@ -139,16 +139,6 @@ class StepRun:
         """The page, the tables and the figures, to be opened from MLflow's own pages."""
         self.tracker.writer.later(lambda: self.tracker.write_files(self.id.result(), out))
 
-    def model(self, model: Artifact, scores: Mapping[str, Any]) -> None:
-        """The model itself, loadable by one line and registered under the recipe's name with its scores."""
-        numbers = {name: float(value) for name, value in scores.items() if name in REGISTERED}
-
-        def write() -> None:
-            with model.directory() as directory:
-                log_model(self.id.result(), directory, self.tracker.recipe, numbers, self.tracker.uri)
-
-        self.tracker.writer.later(write)
-
     def end(self, status: str, sentence: str = "") -> None:
         self.flush()
 
@@ -242,6 +232,18 @@ class Tracker:
             run_id = self._created(step, {"attn.cached": "true", "attn.made_by": made_by})
             self.write_facts(run_id, step, record)
             self.client.set_terminated(run_id, "FINISHED")
+
+        self.writer.later(write)
+
+    def model(self, score: Step, record: Mapping[str, Any], model: Artifact) -> None:
+        """The scored model, loadable by one line and registered under the recipe's name, once, with its scores."""
+        run_id = record["made"].get("run_id")
+        numbers = {name: float(value) for name, value in record["facts"].items() if name in REGISTERED}
+
+        def write() -> None:
+            if run_id and not is_registered(self.client, self.recipe, score.fingerprint):
+                with model.directory() as directory:
+                    log_model(run_id, directory, self.recipe, numbers, self.uri, score.fingerprint)
 
         self.writer.later(write)
 

@@ -40,7 +40,7 @@ def result_files(workspace: Path) -> dict[str, bytes]:
     """What a run ends with, by stage; the report holds times and is left out."""
     names = ("model.safetensors", "hypotheses.txt", "subwords.model", "scores.json")
     return {f"{file.parent.parent.name}/{name}": file.read_bytes() for name in names for file in workspace.rglob(name)
-            if "work" not in file.parts[len(workspace.parts):]}  # fmt: skip
+            if not {"work", "mlflow"} & set(file.parts[len(workspace.parts):])}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,8 @@ def test_everything_is_in_mlflow(undisturbed: Path) -> None:
     scored = client.search_runs([experiment.experiment_id], "tags.`attn.stage` = 'score'")
     assert {"bleu", "chrf", "bleu_paper", "perplexity", "parameters"} <= set(scored[-1].data.metrics)
     assert "attn.fact.bleu_signature" in scored[-1].data.tags
+    versions = client.search_model_versions("name = 'demo'")
+    assert [version.tags["attn.fingerprint"] for version in versions] == [scored[-1].data.tags["attn.fingerprint"]]
 
 
 def test_the_reading_commands_answer(undisturbed: Path) -> None:
@@ -117,6 +119,7 @@ def test_a_kill_in_the_middle_of_every_step_changes_nothing(undisturbed: Path, t
     trained = client.search_runs(
         [experiment.experiment_id], "tags.`attn.stage` = 'train' and attributes.status = 'FINISHED'"
     )
+    assert len(client.search_model_versions("name = 'demo'")) == 1, "the model is registered, once"
     made = [run for run in trained if "attn.cached" not in run.data.tags]
     points = client.get_metric_history(made[0].info.run_id, "loss")
     assert sorted(point.step for point in points) == list(range(1, 31)), "each point once, kill or no kill"
