@@ -272,7 +272,7 @@ def main() -> None:
             speeds["ours, the job"] = job_speed(directory, lines, search)
         ratio = growth(directory, dataclasses.replace(search, extra_length=1))
     print(
-        f"{len(lines)} sentences, beam {search.beam}, {PROCESSES} processes of one thread, target tokens per second of processor time"
+        f"{len(lines)} sentences, beam {search.beam}, {PROCESSES} processes of one thread, tokens per processor second"
     )
     for name, speed in speeds.items():
         beside = "".join(f"  {speed / speeds[other]:5.2f} x {other}" for other in REFERENCES if other in speeds)

@@ -182,10 +182,11 @@ def test_a_translation_does_not_depend_on_its_batch(seed: int, data: st.DataObje
 
 def test_what_is_settled_stays_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentences that are done and wait for the others take nothing more in."""
-    model, sources = opinionated(5), sentences(5, 12, longest=5)
-    leaving = search(model, sources, replace(PAPER, n_best=4))
+    model, sources = opinionated(3), sentences(3, 12, longest=5)
+    fond_of_length = replace(PAPER, beam=2, alpha=3.0)
+    leaving = search(model, sources, fond_of_length)
     monkeypatch.setattr(beam, "SETTLED", 2.0)
-    waiting = search(model, sources, replace(PAPER, n_best=4))
+    waiting = search(model, sources, fond_of_length)
     for ours, theirs in zip(waiting, leaving, strict=True):
         assert_same(ours, theirs)
 
