@@ -212,7 +212,6 @@ class TrainResources:
     precision: Literal["fp32", "bf16"] = "fp32"
     compile: bool = False
     max_failures: int = 3  # lost workers or nodes survived before the step is called failed
-    packed_batches: int = 1  # micro-batches run in one forward pass on a large device
 
     def __post_init__(self) -> None:
         require(self.workers >= 1, f"train.workers must be at least 1, not {self.workers}")

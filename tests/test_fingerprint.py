@@ -17,7 +17,7 @@ from pipelines.recipes import RECIPES
 from pipelines.step import Step
 
 
-def step(config: object = StepConfig(), **inputs: Step) -> Step:  # noqa: B008  a frozen value
+def step(config: object = StepConfig(), **inputs: Step) -> Step:
     return Step(stage="test", job="step_job", config=config, inputs=inputs)
 
 

@@ -89,7 +89,7 @@ def test_every_recipe_plans(name: str, tmp_path: Path) -> None:
 
 
 def test_files_says_what_it_needs() -> None:
-    with pytest.raises(UserError, match="--set corpus.train_source=FILE"):
+    with pytest.raises(UserError, match=r"--set corpus\.train_source=FILE"):
         RECIPES["files"].step()
 
 
