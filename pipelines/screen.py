@@ -161,7 +161,8 @@ class RunScreen:
             lines = list(self.lines.values())
             table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
             for name in ("step", "state", "progress", "", "rate", "time"):
-                table.add_column(name, style="bold" if name == "step" else "", no_wrap=True)
+                least = {"state": 7, "time": 18}.get(name)
+                table.add_column(name, style="bold" if name == "step" else "", no_wrap=True, min_width=least)
             shown = lines if len(lines) <= MANY else [line for line in lines if line.state in ("running", "failed")]
             for line in shown:
                 self._row(table, line)
