@@ -9,9 +9,11 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from jobs.errors import UserError
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 EPILOG = """\
 a first session:
   attn run demo                          the whole pipeline on the demo language, in minutes
@@ -57,6 +59,27 @@ def parser() -> argparse.ArgumentParser:
     _recipe(report)
     _json(report)
 
+    data = _command(
+        commands, "data", "pipelines.show:data", "what is in a recipe's data: counts, lengths, dropped pairs"
+    )
+    data.add_argument("action", choices=("show",))
+    _recipe(data)
+    _json(data)
+
+    doctor = _command(commands, "doctor", "pipelines.doctor:doctor", "is this machine ready, in plain words")
+    _address(doctor)
+    doctor.add_argument(
+        "--on", default="laptop", metavar="PROFILE", help="is the cluster large enough for this profile"
+    )
+    doctor.add_argument("--measure", action="store_true", help="measure this machine: matrix products and training")
+    _json(doctor)
+    _workspace(doctor)
+    _using_a_model(commands)
+    _on_a_cluster(commands)
+    return top
+
+
+def _using_a_model(commands: Commands) -> None:
     translate = _command(commands, "translate", "pipelines.translate:translate", "translate with a trained model")
     translate.add_argument("model", metavar="RECIPE|DIR", help="a recipe that was run, or a model directory")
     translate.add_argument("text", nargs="*", metavar="TEXT", help="sentences; without any, lines of standard input")
@@ -71,13 +94,6 @@ def parser() -> argparse.ArgumentParser:
     _json(translate)
     _workspace(translate)
 
-    data = _command(
-        commands, "data", "pipelines.show:data", "what is in a recipe's data: counts, lengths, dropped pairs"
-    )
-    data.add_argument("action", choices=("show",))
-    _recipe(data)
-    _json(data)
-
     export = _command(commands, "export", "pipelines.translate:export", "a trained model for another engine")
     export.add_argument("model", metavar="RECIPE|DIR")
     export.add_argument("--to", choices=("ctranslate2",), required=True)
@@ -85,6 +101,8 @@ def parser() -> argparse.ArgumentParser:
     _set(export)
     _workspace(export)
 
+
+def _on_a_cluster(commands: Commands) -> None:
     submit = _command(commands, "submit", "pipelines.cluster_commands:submit", "run a recipe as a job on a Ray cluster")
     _recipe(submit)
     _address(submit)
@@ -106,20 +124,8 @@ def parser() -> argparse.ArgumentParser:
         if name == "status":
             _json(command)
 
-    doctor = _command(commands, "doctor", "pipelines.doctor:doctor", "is this machine ready, in plain words")
-    _address(doctor)
-    doctor.add_argument(
-        "--on", default="laptop", metavar="PROFILE", help="is the cluster large enough for this profile"
-    )
-    doctor.add_argument("--measure", action="store_true", help="measure this machine: matrix products and training")
-    _json(doctor)
-    _workspace(doctor)
-    return top
 
-
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, answer: str, summary: str
-) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, answer: str, summary: str) -> argparse.ArgumentParser:
     made = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
     made.set_defaults(answer=answer)
     return made

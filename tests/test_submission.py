@@ -96,8 +96,8 @@ def test_rays_words_become_ours() -> None:
 def test_the_command_survives_the_shell_and_names_carried_files_where_they_will_be() -> None:
     odd = replace(ASKED, arguments=("base-en-de", "--rows-from", "/home/me/my rows.toml", "--set", "x='a b'; rm -rf /"))
     odd = replace(odd, carried=("/home/me/my rows.toml",))
-    words = shlex.split(entrypoint(odd, "/opt/python"))
-    assert words[:4] == ["/opt/python", "-m", "pipelines.cli", "run"]
+    words = shlex.split(entrypoint(odd, "/usr/bin/python3"))
+    assert words[:4] == ["/usr/bin/python3", "-m", "pipelines.cli", "run"]
     assert words[4:] == ["base-en-de", "--rows-from", "carried/my rows.toml", "--set", "x='a b'; rm -rf /"]
 
 
