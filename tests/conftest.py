@@ -40,8 +40,8 @@ def real_text() -> Path:
 
 
 @pytest.fixture(scope="session")
-def bucket() -> Iterator[str]:
-    """The address of an empty bucket."""
+def s3_server() -> Iterator[str]:
+    """A bucket on a real S3 protocol server, and the options that lead to it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -57,7 +57,14 @@ def bucket() -> Iterator[str]:
                 break
             except OSError:
                 time.sleep(0.2)
-        yield f"s3://{name}/attn?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
+        yield f"{name}?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
     finally:
         server.terminate()
         server.wait()
+
+
+@pytest.fixture
+def bucket(s3_server: str) -> str:
+    """The address of an empty place on the object store, of which no other test knows."""
+    name, _, options = s3_server.partition("?")
+    return f"s3://{name}/{uuid.uuid4().hex[:8]}?{options}"
