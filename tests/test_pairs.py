@@ -6,7 +6,10 @@ import dataclasses
 import gzip
 import hashlib
 import io
+import pickle
 import re
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from html import escape
@@ -15,6 +18,7 @@ from typing import cast
 
 import pyarrow.parquet as pq
 import pytest
+from conftest import ROOT
 from loopback_mirror import Mirror, serving
 
 from jobs import demo_language, fetch
@@ -143,6 +147,41 @@ def test_a_small_wmt14_on_loopback(ray_session: None, tmp_path: Path, mirror: Mi
         if path.suffix in (".tgz", ".tar")
     }
     assert stored == {file_name(archive) for archive in (*pair.archives, *cast(ArchivesCorpus, pair.dev).archives)}
+
+
+RUN = """
+import pickle, sys
+from pathlib import Path
+from pipelines import experiment
+from pipelines.cli import main
+experiment.PAIRS = {"en-de": pickle.loads(Path(sys.argv[1]).read_bytes())}
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_the_papers_recipe_makes_shards_of_a_small_wmt14(tmp_path: Path, mirror: Mirror) -> None:
+    """`attn run base-en-de --until shards`, with nothing changed but what stands in the archives."""
+    pair = PAIRS["en-de"]
+    small = dataclasses.replace(
+        pair,
+        archives=small_corpus(training(pair), mirror).archives,
+        dev=small_corpus(cast(ArchivesCorpus, pair.dev), mirror),
+        dev_lines=SMALL,
+    )
+    (tmp_path / "pair").write_bytes(pickle.dumps(small))
+    workspace = tmp_path / "workspace"
+    words = ["run", "base-en-de", "--until", "shards", "--workspace", str(workspace), "--set", "vocabulary.size=450"]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(tmp_path / "pair"), *words],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    abouts = [Artifact(str(path.parent)).read_json(path.name) for path in (workspace / "shards").glob("*/about.json")]
+    assert sorted(about["pairs"] for about in abouts) == [SMALL, SMALL * len(pair.archives)]
+    assert {about["vocabulary_size"] for about in abouts} == {450}
+    assert {about["micro_batch_tokens"] for about in abouts} == {3_125}
 
 
 @pytest.mark.ray
