@@ -18,6 +18,7 @@ from jobs.errors import UserError
 
 T = TypeVar("T")
 TRIES = 4
+ATTEMPTS = 6  # of one request, by the store's own library: ten seconds of 503 are a bad moment, not an answer
 HEARTBEAT_S = 10.0
 STALE_S = 60.0
 
@@ -39,9 +40,17 @@ def resolve(uri: str) -> tuple[fs.FileSystem, str]:
 @lru_cache
 def _bucket(uri: str) -> fs.FileSystem:
     try:
-        return fs.FileSystem.from_uri(uri)[0]
+        return insistent(fs.FileSystem.from_uri(uri)[0])
     except (OSError, ValueError) as error:
         raise UserError(f"The storage address {uri} cannot be used: {error}") from error
+
+
+def insistent(store: fs.FileSystem) -> fs.FileSystem:
+    """The same store with more patience, for whoever reads it: Parquet, Arrow or ourselves. No address can say so."""
+    if not isinstance(store, fs.S3FileSystem):
+        return store  # Google's and Azure's libraries insist for minutes by themselves
+    rebuild, (options,) = store.__reduce__()
+    return rebuild({**options, "retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS)})
 
 
 def patiently(act: Callable[[], T]) -> T:

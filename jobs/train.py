@@ -18,9 +18,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import ray
-from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
+from ray.train.v2._internal.exceptions import UserExceptionWithTraceback, WorkerHealthCheckFailedError
 from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.api.exceptions import WorkerGroupError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from jobs.artifacts import WORK, Artifact
 from jobs.cluster import require_resources
@@ -34,6 +35,7 @@ from jobs.train_snapshot import STATE, checkpoint_names, mend, update_of
 
 WORKER = "jobs.train_worker"  # loaded by name, in the workers only: it brings torch
 POLL_SECONDS = 0.5
+RESIZE_SECONDS = 60.0  # between two looks at whether nodes came back, where a profile has min_workers
 WORKER_ENVIRONMENT = {
     # glibc gives large blocks back to the kernel at once and pays for fresh pages at every step: let it keep them
     "MALLOC_MMAP_MAX_": "0",
@@ -44,6 +46,7 @@ WORKER_ENVIRONMENT = {
 CONTROLLER_ENVIRONMENT = {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.25",
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a lost node costs the updates since the last checkpoint, no more
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",  # it may count on a node that is gone: then count again soon
 }
 
 
@@ -119,6 +122,7 @@ def scaling(plan: Plan, on: Resources, log: Log) -> ScalingConfig:
         num_workers=most if least == most else (least, most),
         use_gpu=on.train.gpus_per_worker > 0,
         resources_per_worker={name: amount for name, amount in need.items() if amount},
+        elastic_resize_monitor_interval_s=RESIZE_SECONDS,
     )
 
 
@@ -129,7 +133,9 @@ def work(settings: dict[str, Any]) -> None:
 
 def fit(plan: Plan, on: Resources, log: Log) -> None:
     """Train to the end, passing on what rank 0 says meanwhile."""
-    mailbox: Any = ray.remote(num_cpus=0)(Mailbox).remote()
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    post: Any = ray.remote(num_cpus=0)(Mailbox)
+    mailbox = post.options(scheduling_strategy=here).remote()  # where no lost node takes it along
     storage = resolve(plan.run.uri)
     for setting, value in CONTROLLER_ENVIRONMENT.items():
         os.environ.setdefault(setting, value)
@@ -154,7 +160,7 @@ def fit(plan: Plan, on: Resources, log: Log) -> None:
     if sentence is not None:
         raise UserError(sentence)
     if problem is not None:
-        raise lost_workers(problem, plan, on) or problem
+        raise lost_workers(problem, plan, on) or problem from culprit(problem)
 
 
 def lost_workers(problem: Exception, plan: Plan, on: Resources) -> UserError | None:
@@ -169,6 +175,12 @@ def lost_workers(problem: Exception, plan: Plan, on: Resources) -> UserError | N
         f"away, or ran out of memory (then lower shards.micro_batch_tokens). Run the same again to {start}, or choose "
         f"a profile with more memory per worker (--on)."
     )
+
+
+def culprit(problem: Exception) -> BaseException | None:
+    """What a worker's own code ran into, such as a full disk, from beneath what Ray Train wraps around it."""
+    failures = problem.worker_failures.values() if isinstance(problem, WorkerGroupError) else ()
+    return next((each._base_exc for each in failures if isinstance(each, UserExceptionWithTraceback)), None)
 
 
 def attend_to(trainer: LeanTrainer, mailbox: Any, log: Log) -> Exception | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import graphlib
 import importlib
+import os
 import queue
 import threading
 import time
@@ -29,6 +30,8 @@ from pipelines.tracking import StepRun, Tracker
 from pipelines.workspace import Workspace
 
 POLL_S = 1.0
+NO_SPACE = os.strerror(errno.ENOSPC)  # by its words: not every library keeps the number
+AGAIN = "run the same command again when it is well."
 
 
 class Screen(Protocol):
@@ -239,12 +242,19 @@ def sentence_of(error: BaseException) -> str:
     for link in chain:
         if isinstance(link, UserError):
             return str(link)
-        if isinstance(link, OSError) and link.errno == errno.ENOSPC:
-            where = f" ({link.filename})" if link.filename else ""
+        if NO_SPACE in str(link):
+            where = f" ({link.filename})" if isinstance(link, OSError) and link.filename else ""
             return f"The disk is full{where}. Nothing is lost: free some space and run the same command again."
+        if isinstance(link, OSError) and "AWS Error" in str(link):
+            return (
+                f"The object store would not, however often it was asked: {first_line(link)} Nothing is lost: {AGAIN}"
+            )
     origin = chain[-1] if type(error).__name__.startswith("RayTaskError") else error
-    first = str(origin).strip().splitlines()
-    return f"{type(origin).__name__}: {first[0] if first else 'no message'}"
+    return f"{type(origin).__name__}: {first_line(origin) or 'no message'}"
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

@@ -63,9 +63,10 @@ def plan(asked: argparse.Namespace) -> int:
         table.add_row(each.step.name, each.step.fingerprint, Text(each.state, style=colour), takes, each.why)
     console = Console(highlight=False)
     console.print(table)
-    rows = sum(step.step.stage == "score" for step in planned.steps)
+    models = sum(step.step.stage == "train" for step in planned.steps)
+    of_models = "1 model" if models == 1 else f"{models} models"
     console.print(
-        f"\n{recipe.name}: {len(planned.steps)} steps, {len(planned.to_do)} to do, {rows} scores, in {workspace.uri}",
+        f"\n{recipe.name}: {len(planned.steps)} steps, {len(planned.to_do)} to do, {of_models}, in {workspace.uri}",
         soft_wrap=True,
     )
     if planned.to_do:

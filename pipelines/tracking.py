@@ -196,7 +196,9 @@ class Tracker:
         run_id = str(out.read_json(RUN_FILE)["run_id"])
         try:
             known = self.client.get_run(run_id)
-        except MlflowException:
+        except MlflowException as error:
+            if error.get_http_status_code() >= 500:
+                raise  # the server is away, not the run: the writer tries again
             return None
         if known.info.status == "FINISHED":
             return None

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from small_demo import SMALL, asked, attn
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: a second thread costs more than it gives
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,3 +69,15 @@ def bucket(s3_server: str) -> str:
     """The address of an empty place on the object store, of which no other test knows."""
     name, _, options = s3_server.partition("?")
     return f"s3://{name}/{uuid.uuid4().hex[:8]}?{options}"
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The workspace of a small demo that nobody disturbed: what every disturbed one must end with."""
+    workspace = tmp_path_factory.mktemp("undisturbed")
+    done = attn("run", *asked(workspace, SMALL))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "11 steps made, 0 found done" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert done.stderr == "", "no library noise"
+    return workspace

@@ -11,47 +11,16 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 from mlflow.tracking import MlflowClient
+from small_demo import ROOT, SMALL, asked, attn, result_files
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-SMALL = [
-    "corpus.train_pairs=3000", "corpus.dev_pairs=60", "corpus.test_pairs=60", "vocabulary.size=600",
-    "model.layers=1", "model.d_model=32", "model.d_ff=64", "model.num_heads=2",
-    "training.steps=30", "training.checkpoint_every=5", "training.dev_every=15", "training.log_every=1",
-    "scoring.bootstrap=20",
-]  # fmt: skip
 STAGES = ("corpora", "vocabulary", "shards", "train", "average", "translate", "score", "report")
 
 
-def attn(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pipelines.cli", *words]
-    given: dict[str, object] = {"cwd": ROOT, **options}
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, **given)  # type: ignore[call-overload,no-any-return]
-
-
 def run_words(workspace: Path, settings: list[str]) -> list[str]:
-    changes = [word for setting in settings for word in ("--set", setting)]
-    return ["run", "demo", "--workspace", str(workspace), *changes]
-
-
-def result_files(workspace: Path) -> dict[str, bytes]:
-    """What a run ends with, by stage; the report holds times and is left out."""
-    names = ("model.safetensors", "hypotheses.txt", "subwords.model", "scores.json")
-    return {f"{file.parent.parent.name}/{name}": file.read_bytes() for name in names for file in workspace.rglob(name)
-            if not {"work", "mlflow"} & set(file.parts[len(workspace.parts):])}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    workspace = tmp_path_factory.mktemp("undisturbed")
-    done = attn(*run_words(workspace, SMALL))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "11 steps made, 0 found done" in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
-    assert done.stderr == "", "no library noise"
-    return workspace
+    return ["run", *asked(workspace, settings)]
 
 
 def test_a_second_run_finds_everything_done(undisturbed: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from jobs.configs import Resources, TrainResources
 from jobs.paper import training_flops
+from jobs.profiles import load_profile
 from pipelines.estimate import estimate, spent, total
 from pipelines.graph import in_order
 from pipelines.recipes import RECIPES
@@ -30,6 +31,12 @@ def test_counted_arithmetic_is_a_plausible_share_of_the_paper_s() -> None:
         said = estimate(train, P100)
         assert said is not None
         assert 0.2 * paper < said.flops < paper
+
+
+@pytest.mark.parametrize(("recipe", "hours"), [("base-en-de", 12), ("big-en-de", 84)])
+def test_the_paper_s_machine_takes_about_the_paper_s_time(recipe: str, hours: float) -> None:
+    costs = [estimate(step, load_profile("gpu8-p100")) for step in in_order([RECIPES[recipe].step()])]
+    assert total(costs).seconds / 3600 == pytest.approx(hours, rel=0.25)
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name != "files"])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -59,7 +57,9 @@ class Bench:
         return Artifact(str(self.directory / name))
 
     def train(self, name: str, resources: Resources, config: TrainConfig = CONFIG) -> Artifact:
-        out = self.out(name)
+        return self.train_at(self.out(name), resources, config)
+
+    def train_at(self, out: Artifact, resources: Resources, config: TrainConfig = CONFIG) -> Artifact:
         self.events = []
         found = train.run(config, shards=self.shards, dev=self.dev, out=out, on=resources, log=self.events.append)
         out.write_json("record.json", {"facts": found})
@@ -215,34 +215,6 @@ def test_too_many_lost_workers_are_said_with_where_to_go_on(bench: Bench) -> Non
         UserError, match=r"Training lost a worker 1 time.*Run the same again to go on from update \d+, or"
     ):
         bench.train("lost", on(1, max_failures=0))
-
-
-@pytest.mark.soak
-def test_dozens_of_kills(bench: Bench) -> None:
-    """Workers killed at random moments, in whatever they do just then: the same model as if nobody had."""
-    kills = int(os.environ.get("ATTN_SOAK_KILLS", "24"))
-    rng, killed, over = random.Random(1), list[int](), threading.Event()
-
-    def hunt() -> None:
-        while len(killed) < kills and not over.wait(rng.uniform(0, 12)):
-            for pid in own_workers()[-1:]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                    killed.append(pid)
-
-    longer = replace(CONFIG, training=replace(CONFIG.training, steps=120 + 40 * kills))
-    straight = bench.train("soak-straight", on(2), longer)
-    hunter = threading.Thread(target=hunt)
-    hunter.start()
-    try:
-        out = bench.train("soak-killed", on(2, max_failures=10 * kills), longer)
-    finally:
-        over.set()
-        hunter.join()
-    print(f"survived {len(killed)} kills")
-    assert killed
-    assert curve(out) == curve(straight)
-    assert all(torch.equal(weight, weights(straight)[name]) for name, weight in weights(out).items())
 
 
 DRIVER = """
