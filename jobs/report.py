@@ -12,12 +12,12 @@ from pathlib import Path
 import ray
 
 from jobs.artifacts import Artifact
-from jobs.attention_pictures import Picture, entropy_facts, picture
 from jobs.configs import ReportConfig, Resources
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
-from jobs.report_files import gather, read_lines, write
-from jobs.report_rows import Inputs, Sample, attention_sentences, choose_samples, read_samples
+from jobs.reporting.attention import Picture, entropy_facts, picture
+from jobs.reporting.files import gather, read_lines, write
+from jobs.reporting.rows import Inputs, Sample, attention_sentences, choose_samples, read_samples
 from transformer.translator import MODEL_FILES, Translator
 
 

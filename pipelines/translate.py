@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from jobs.attention_pictures import attention_page
 from jobs.errors import UserError
+from jobs.reporting.attention import attention_page
 from pipelines.graph import in_order
 from pipelines.recipes import RECIPES, recipe_named
 from pipelines.show import finished, say_json

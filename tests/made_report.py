@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 
 from jobs import paper
 from jobs.artifacts import Artifact
-from jobs.attention_pictures import Picture
 from jobs.configs import ReportConfig
-from jobs.report_files import gather, read_lines, write
-from jobs.report_rows import (
+from jobs.reporting.attention import Picture
+from jobs.reporting.files import gather, read_lines, write
+from jobs.reporting.rows import (
     Inputs,
     read_samples,
 )

@@ -13,8 +13,8 @@ from made_report import HOSTILE, Made, make_report, make_row
 from jobs import paper
 from jobs.artifacts import Artifact
 from jobs.configs import ReportConfig
-from jobs.report_files import gather, write
-from jobs.report_rows import Inputs
+from jobs.reporting.files import gather, write
+from jobs.reporting.rows import Inputs
 
 
 @pytest.fixture(scope="module")

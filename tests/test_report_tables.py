@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from made_report import PAIRS, make_row
 
-from jobs import report_figures
 from jobs.artifacts import Artifact
 from jobs.configs import ReportConfig
-from jobs.report_data import lengths
-from jobs.report_files import gather, read_lines
-from jobs.report_page import compared, thinned
-from jobs.report_rows import Sample, attention_sentences, choose_samples, read_curve, read_samples
-from jobs.report_tables import Difference, differences, duration, markdown_text, results, scientific, signed
+from jobs.reporting import figures
+from jobs.reporting.data import lengths
+from jobs.reporting.files import gather, read_lines
+from jobs.reporting.page import compared, thinned
+from jobs.reporting.rows import Sample, attention_sentences, choose_samples, read_curve, read_samples
+from jobs.reporting.tables import Difference, differences, duration, markdown_text, results, scientific, signed
 
 # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -99,8 +99,8 @@ def test_no_base_no_differences(tmp_path: Path) -> None:
         (duration(42_000), "11.7 h"),
         (scientific(3.3e18), "3.3·10¹⁸"),
         (markdown_text("a|b <i> *c*\n#"), "a\\|b &lt;i&gt; \\*c\\* \\#"),
-        (report_figures.short(25_000), "25k"),
-        (report_figures.short(0.0001), "1e-4"),
+        (figures.short(25_000), "25k"),
+        (figures.short(0.0001), "1e-4"),
     ],
 )
 def test_figures_are_said_shortly(said: str, meant: str) -> None:
@@ -114,17 +114,17 @@ def test_words_that_differ_from_the_reference_are_marked() -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (3.7, 4.1), (-2, 0.5), (0, 2e6), (1e-5, 7e-4)])
 def test_ticks_are_round_inside_and_neither_few_nor_many(low: float, high: float) -> None:
-    found = report_figures.ticks(low, high)
+    found = figures.ticks(low, high)
     assert 3 <= len(found) <= 8
     assert all(low - 1e-12 <= value <= high + 1e-12 for value in found)
     assert all(len(f"{value:.6g}") <= 7 for value in found)
 
 
 def test_a_logarithmic_axis_puts_equal_ratios_at_equal_distances() -> None:
-    axis = report_figures.Axis(low=1, high=100, start=0, end=200, log=True)
+    axis = figures.Axis(low=1, high=100, start=0, end=200, log=True)
     assert [axis(1), axis(10), axis(100)] == [0, 100, 200]
-    assert report_figures.log_ticks(1, 100) == [1, 2, 5, 10, 20, 50, 100]
-    assert report_figures.log_ticks(1, 1e6) == [1, 10, 100, 1e3, 1e4, 1e5, 1e6]
+    assert figures.log_ticks(1, 100) == [1, 2, 5, 10, 20, 50, 100]
+    assert figures.log_ticks(1, 1e6) == [1, 10, 100, 1e3, 1e4, 1e5, 1e6]
 
 
 def test_the_histogram_shows_every_pair() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from jobs.configs import Resources
 from jobs.paper import P100_FLOPS, training_flops
-from jobs.report_figures import short
-from jobs.report_rows import Row, seconds_of
-from jobs.report_tables import duration, number, scientific
+from jobs.reporting.figures import short
+from jobs.reporting.rows import Row, seconds_of
+from jobs.reporting.tables import duration, number, scientific
 
 PAPER_GPUS = 8
 

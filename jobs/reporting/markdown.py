@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobs.report_cost import cost_section
-from jobs.report_data import counts
-from jobs.report_page import Report, again, subtitle
-from jobs.report_results import headline, notes
-from jobs.report_tables import differences, markdown_table, markdown_text, results_markdown
+from jobs.reporting.cost import cost_section
+from jobs.reporting.data import counts
+from jobs.reporting.page import Report, again, subtitle
+from jobs.reporting.results import headline, notes
+from jobs.reporting.tables import differences, markdown_table, markdown_text, results_markdown
 
 
 def markdown(report: Report, figures: Sequence[str]) -> str:

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 import pyarrow.parquet as pq
 
 from jobs.artifacts import Artifact
-from jobs.attention_pictures import Picture, lines_svg, matrix_svg, sharpest
 from jobs.configs import ReportConfig, Resources
 from jobs.object_store import filesystem
-from jobs.report_figures import standalone
-from jobs.report_markdown import markdown
-from jobs.report_page import Report, page, still_curves
-from jobs.report_results import charts
-from jobs.report_rows import Inputs, Sample, choose_samples, language_pair, read_optional, read_row
-from jobs.report_tables import differences, results_csv
+from jobs.reporting.attention import Picture, lines_svg, matrix_svg, sharpest
+from jobs.reporting.figures import standalone
+from jobs.reporting.markdown import markdown
+from jobs.reporting.page import Report, page, still_curves
+from jobs.reporting.results import charts
+from jobs.reporting.rows import Inputs, Sample, choose_samples, language_pair, read_optional, read_row
+from jobs.reporting.tables import differences, results_csv
 
 
 def gather(

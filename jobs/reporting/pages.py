@@ -16,13 +16,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-HERE = Path(__file__).parent / "report_assets"
+HERE = Path(__file__).parent / "assets"
 STYLE = ("page.css", "attention.css")
 SCRIPTS = ("page.js", "charts.js", "attention.js")
 
 
 def render(template: str, **values: Any) -> str:
-    """A page from a template of report_assets. Values are text and are escaped, except Markup that we made."""
+    """A page from a template of assets. Values are text and are escaped, except Markup that we made."""
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

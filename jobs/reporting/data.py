@@ -7,8 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from jobs.report_figures import histogram
-from jobs.report_rows import Json, is_finite
+from jobs.reporting.figures import histogram
+from jobs.reporting.rows import Json, is_finite
 
 MOST_BINS = 40
 

@@ -1,4 +1,4 @@
-"""The page of a report: what each section says, as plain values for the template report_assets/report.html.j2.
+"""The page of a report: what each section says, as plain values for the template assets/report.html.j2.
 
 Text stays text here and is escaped by the template; only pictures that we drew are Markup.
 """
@@ -12,14 +12,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from jobs import pages, report_figures
-from jobs.attention_pictures import KINDS, Picture, entropies, still, viewer_data
 from jobs.configs import ReportConfig, Resources
-from jobs.report_cost import cost_section
-from jobs.report_data import data_section
-from jobs.report_results import headline, paper_table, results_table
-from jobs.report_rows import Json, Row, Sample
-from jobs.report_tables import Result, duration, number, results
+from jobs.reporting import figures, pages
+from jobs.reporting.attention import KINDS, Picture, entropies, still, viewer_data
+from jobs.reporting.cost import cost_section
+from jobs.reporting.data import data_section
+from jobs.reporting.results import headline, paper_table, results_table
+from jobs.reporting.rows import Json, Row, Sample
+from jobs.reporting.tables import Result, duration, number, results
 
 LANGUAGES = {"en": "English", "de": "German", "fr": "French", "cs": "Czech", "es": "Spanish", "ru": "Russian"}
 MOST_POINTS = 500  # of a curve in the page; a longer one is thinned
@@ -114,7 +114,7 @@ def curves(rows: Sequence[Row]) -> dict[str, Any] | None:
     return {
         "text": "What the model knew after so many updates. Move over the chart to read values off it"
         + ("; the names below switch rows on and off." if len(drawn) > 1 else "."),
-        "data": {"metrics": known, "rows": lines, "dashes": report_figures.DASHES},
+        "data": {"metrics": known, "rows": lines, "dashes": figures.DASHES},
         "svg": Markup(still_curves(rows)),
     }
 
@@ -133,9 +133,9 @@ def still_curves(rows: Sequence[Row]) -> str:
         lines = [(row.name, [(point["update"], point[key]) for point in row.curve if key in point]) for row in rows]
         lines = [(name, points) for name, points in lines if points]
         if lines:
-            shown = [report_figures.Line(name, points) for name, points in lines]
+            shown = [figures.Line(name, points) for name, points in lines]
             log = (False, bool(metric["log"]))
-            return report_figures.line_chart(shown, x_label="updates", y_label=str(metric["name"]), log=log)
+            return figures.line_chart(shown, x_label="updates", y_label=str(metric["name"]), log=log)
     return ""
 
 

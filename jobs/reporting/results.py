@@ -10,9 +10,9 @@ from typing import Any
 from markupsafe import Markup
 
 from jobs import paper
-from jobs.report_figures import Dot, dot_chart
-from jobs.report_rows import Row
-from jobs.report_tables import (
+from jobs.reporting.figures import Dot, dot_chart
+from jobs.reporting.rows import Row
+from jobs.reporting.tables import (
     BASE,
     DASH,
     Difference,

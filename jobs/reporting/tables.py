@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs import paper
-from jobs.report_rows import Row
+from jobs.reporting.rows import Row
 
 DASH = "–"
 BASE = "base"

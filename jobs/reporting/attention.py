@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from markupsafe import Markup
 
-from jobs import pages
-from jobs.report_figures import INK, MUTED, RULE, colour
+from jobs.reporting import pages
+from jobs.reporting.figures import INK, MUTED, RULE, colour
 
 Matrix = Sequence[Sequence[float]]  # a row per query, a column per key; a row sums to 1
 Heads = Sequence[Sequence[Matrix]]  # [layer][head]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from made_report import make_picture
 
-from jobs import pages
-from jobs.attention_pictures import (
+from jobs.reporting import pages
+from jobs.reporting.attention import (
     attention_page,
     entropies,
     entropy,
