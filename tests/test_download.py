@@ -21,7 +21,7 @@ from jobs.errors import UserError
 from jobs.events import Event, Progress
 
 DATA = Random(1).randbytes(100_000)
-HASTY = Patience(stalled=0.4, tries=2, pause=0.01)
+HASTY = Patience(stalled=1.0, tries=2, pause=0.01)
 
 
 @pytest.fixture
