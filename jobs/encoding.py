@@ -3,7 +3,8 @@
 A pool is chosen by a keyed hash of the pair's text. So a pool is a random sample of the corpus, equal pairs meet in
 the same pool, and neither the order nor the cutting of the corpus changes what stands in a pool.
 
-Reads   corpora/<id>/pairs/*.parquet      Writes  shards/<id>/work/encoded/<piece>.arrow, one record batch per pool
+Reads   corpora/<id>/pairs/*.parquet
+Writes  shards/<id>/work/encoded/<piece>.arrow, one record batch per pool; <piece>.json, what is said of it
 """
 
 from __future__ import annotations
@@ -62,9 +63,19 @@ def encoded_name(number: int) -> str:
     return f"encoded/{number:05d}.arrow"
 
 
+def said_name(number: int) -> str:
+    return f"encoded/{number:05d}.json"
+
+
 def encode_piece(encoding: Encoding, numbered: tuple[int, pieces.Piece]) -> dict[str, Any]:
-    """Clean, encode and sort by pool the pairs of one piece; say how many, and what was dropped."""
+    """Clean, encode and sort by pool the pairs of one piece; say how many, and what was dropped.
+
+    What is said of a piece is written when the piece is: a run that was stopped goes on with the pieces that lack it.
+    """
     number, piece = numbered
+    if encoding.out.exists(said_name(number)):
+        found: dict[str, Any] = encoding.out.read_json(said_name(number))
+        return found
     dropped = Dropped()
     refuse = refusals(encoding.cleaning, encoding.source_language, encoding.target_language)
     tables = pieces.read(encoding.corpora, piece, rows=ROWS)
@@ -79,7 +90,9 @@ def encode_piece(encoding: Encoding, numbered: tuple[int, pieces.Piece]) -> dict
     ):
         for first, last in zip([0, *ends], ends, strict=False):
             writer.write_batch(pairs.slice(first, last - first))
-    return {"read": piece.pairs, "dropped": dropped.as_json()}
+    said = {"read": piece.pairs, "dropped": dropped.as_json()}
+    encoding.out.write_json(said_name(number), said)
+    return said
 
 
 def encode_rows(

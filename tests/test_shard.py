@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import HERE, SMALL, invent, read_pairs, write_corpus, write_vocabulary
 
-from jobs import pieces, pools, shard
+from jobs import encoding, pieces, pools, shard
 from jobs.artifacts import Artifact
 from jobs.configs import CleaningConfig, DataResources, Resources, ShardConfig
 from jobs.encoding import pair_keys
@@ -145,6 +146,30 @@ def test_pairs_with_equal_keys_are_only_dropped_if_they_are_equal(vocabulary: Ar
         [ids, ids, pools.pa.array([1, 1, 1], type="uint64")], names=["source", "target", "key"]
     )
     assert pools.distinct(same).tolist() == [True, False, True]
+
+
+def test_a_stopped_run_goes_on_with_the_pieces_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vocabulary: Artifact
+) -> None:
+    pairs = [*invent(600, seed=3), ("", "x")]
+    encoded, encode, stop_at = list[int](), encoding.encode_rows, [0]
+
+    def encode_rows(*arguments: Any) -> Any:
+        encoded.append(1)
+        if len(encoded) == stop_at[0]:
+            raise KeyboardInterrupt
+        return encode(*arguments)
+
+    monkeypatch.setattr(shard, "PIECE_PAIRS", 100)
+    monkeypatch.setattr("jobs.encoding.encode_rows", encode_rows)
+    whole = make(tmp_path / "whole", monkeypatch, vocabulary, pairs)
+    stop_at[0] = len(encoded) + 5
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path / "stopped", monkeypatch, vocabulary, pairs)
+    stopped, corpora = Artifact(str(tmp_path / "stopped/out")), Artifact(str(tmp_path / "stopped/corpora"))
+    shard.run(SHARDS, corpora=corpora, vocabulary=vocabulary, out=stopped, on=HERE, log=lambda _: None)
+    assert stop_at[0] < len(encoded) < stop_at[0] + (stop_at[0] - 5), "what was whole is not encoded again"
+    assert content(stopped) == content(whole)
 
 
 def test_what_cannot_be_trained_on_is_dropped_and_counted(
