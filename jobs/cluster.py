@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import warnings
 from collections.abc import Mapping
 
 import ray
@@ -31,12 +32,24 @@ def connect(address: str | None = None, *, cpus: float | None = None, object_sto
         return
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     address = address or os.environ.get("RAY_ADDRESS")
-    if address:
-        require_answer(address)
     try:
         if address:
+            require_answer(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         else:
+            start_here(cpus, object_store_gb)
+    except UserError:
+        raise
+    except Exception as error:  # a bare one
+        warnings.simplefilter("ignore", ResourceWarning)  # of processes that Ray itself ends at our exit
+        wanted = f"The Ray cluster at {address} could not be reached" if address else "Ray did not start here"
+        raise UserError(f"{wanted}: {str(error).splitlines()[0]} `attn doctor` says more.") from error
+
+
+def start_here(cpus: float | None, object_store_gb: float) -> None:
+    """Ray gives itself half a minute to start, which a very busy machine may exceed: once more before we give up."""
+    for attempt in range(2):
+        try:
             ray.init(
                 address="local",
                 num_cpus=int(cpus) if cpus else None,
@@ -45,11 +58,11 @@ def connect(address: str | None = None, *, cpus: float | None = None, object_sto
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
-    except Exception as error:  # a bare one after half a minute on a busy machine
-        wanted = f"The Ray cluster at {address}" if address else "A Ray on this machine"
-        raise UserError(
-            f"{wanted} could not be reached: {str(error).splitlines()[0]} Is it running? `attn doctor` says more."
-        ) from error
+            return
+        except Exception:
+            ray.shutdown()
+            if attempt:
+                raise
 
 
 def require_answer(address: str) -> None:
