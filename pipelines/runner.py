@@ -6,9 +6,11 @@ this process ends, however it ends, the workspace holds whole results and work t
 
 from __future__ import annotations
 
+import bisect
 import errno
 import graphlib
 import importlib
+import math
 import os
 import queue
 import threading
@@ -23,6 +25,7 @@ from jobs.artifacts import Artifact
 from jobs.configs import Resources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics
+from pipelines.estimate import training_flops
 from pipelines.graph import Plan, PlannedStep, in_order
 from pipelines.provenance import made_now
 from pipelines.step import Step
@@ -84,6 +87,11 @@ def side_by_side(step: Step, on: Resources, trainings: int) -> Resources:
     return replace(on, train=replace(on.train, workers=share), translate=replace(on.translate, actors=share))
 
 
+def urgency(step: Step) -> float:
+    """What is begun is finished first; of trainings the longest starts first, so that none is left over at the end."""
+    return -training_flops(step) if step.stage == "train" else -math.inf
+
+
 @dataclass(frozen=True)
 class Ended:
     step: Step
@@ -119,7 +127,7 @@ class Runner:
                 if key not in to_do or self._skip(steps[key]):
                     sorter.done(key)
                 else:
-                    waiting.append(steps[key])
+                    bisect.insort(waiting, steps[key], key=urgency)
             self._start_what_fits(waiting)
             if self.running:
                 sorter.done(self._next_ended().key)

@@ -35,10 +35,12 @@ class Difference:
             raise UserError(f"Row {row}: {str(error).removeprefix('ModelConfig.__init__() ')}.") from error
 
 
-def scaled(base: Experiment, name: str, factor: Fraction, row: str) -> int:
-    """A whole fraction of the base's value; d_k and d_v are those that the base really has."""
+def scaled(base: Experiment, name: str, factor: Fraction, row: str) -> int | float:
+    """A fraction of the base's value, whole where that is; d_k and d_v are those that the base really has."""
     real = {"d_k": base.model.key_width, "d_v": base.model.value_width}
     value = real.get(name) or getattr(base.model, name)
+    if isinstance(value, float):
+        return float(Fraction(str(value)) * factor)
     result = value * factor
     if result.denominator != 1 or result < 1:
         raise UserError(
@@ -66,10 +68,10 @@ TABLE_3: Mapping[str, Difference] = {  # the paper's 20 rows, in the paper's ord
     "C/d=1024": times(d_model="2"),
     "C/ff=1024": times(d_ff="1/2"),
     "C/ff=4096": times(d_ff="2"),
-    "D/drop=0.0": Difference(model={"dropout": 0.0}),
-    "D/drop=0.2": Difference(model={"dropout": 0.2}),
+    "D/drop=0.0": times(dropout="0"),
+    "D/drop=0.2": times(dropout="2"),
     "D/ls=0.0": Difference(training={"label_smoothing": 0.0}),
     "D/ls=0.2": Difference(training={"label_smoothing": 0.2}),
     "E/learned": Difference(model={"positions": "learned"}),
-    "big": replace(times(d_model="2", d_ff="2", num_heads="2"), model={"dropout": 0.3}, longer=3),
+    "big": replace(times(d_model="2", d_ff="2", num_heads="2", dropout="3"), longer=3),
 }

@@ -18,8 +18,9 @@ from step_job import StepConfig
 
 from jobs.configs import Resources
 from jobs.events import Event
-from pipelines.graph import PlannedStep, plan
-from pipelines.runner import Outcome, Runner, demand, sentence_of, side_by_side
+from pipelines.graph import PlannedStep, in_order, plan
+from pipelines.recipes import RECIPES
+from pipelines.runner import Outcome, Runner, demand, sentence_of, side_by_side, urgency
 from pipelines.step import Step
 from pipelines.tracking import Tracker
 from pipelines.workspace import Workspace
@@ -172,6 +173,14 @@ def test_a_crash_is_named_and_a_full_disk_is_a_sentence() -> None:
     wrapped = RuntimeError("wrapper")
     wrapped.__cause__ = full
     assert sentence_of(wrapped).startswith("The disk is full (/data/x). Nothing is lost")
+
+
+def test_the_longest_training_starts_first_and_what_is_begun_before_it() -> None:
+    steps = sorted(in_order([RECIPES["table3-demo"].step()]), key=urgency)
+    trainings = [step.label for step in steps if step.stage == "train"]
+    assert trainings[:2] == ["big", "C/d=1024"]
+    assert trainings[-1] == "C/d=256"
+    assert {step.stage for step in steps[-20:]} == {"train"}
 
 
 def test_trainings_side_by_side_share_the_workers() -> None:
