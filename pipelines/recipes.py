@@ -135,7 +135,7 @@ TINY = replace(  # every row's difference must leave whole numbers: three layers
         tokens_per_update=1_250,
         warmup=300,
         learning_rate=1.0,
-        checkpoint_every=700,
+        checkpoint_every=100,
         dev_every=100,
     ),
 )
