@@ -1,14 +1,16 @@
 """How fast do we translate? Target tokens per second beside CTranslate2 and Hugging Face, same weights, same run.
 
-The set-up    beam 4, two processes of one thread each, start-up left out; engines in turn, round after round. Seconds
-              are of processor time, so that a busy machine may be measured on.
+The set-up    beam 4, two processes of one thread each, start-up left out; engines in turn, round after round; each
+              with the batches it is fastest with here. Rates are by the clock and by processor time, which a busy
+              machine disturbs less.
 The model     --model DIRECTORY, or one of 3 + 3 layers, 256 / 1024, 8,000 subwords with random weights. Random weights
               never end a sentence, so every translation is then as long as its source and one subword more.
 The text      the 1,000 English sentences of Multi30k's test set (in ATTN_TEST_DATA or ../shared/data), or, where they
               are not, the demo language.
 The job       jobs/translate.py itself, two actors on a Ray of this machine, by the clock (leave out: --no-job).
 
-CTranslate2 runs as jobs/export.py runs it; Hugging Face's generate is measured where `transformers` is installed.
+CTranslate2 runs as jobs/export.py runs it. Hugging Face's generate is measured where `transformers` is installed: with
+32 lines at a time in their order, as its documentation has it, and with our batches of like lengths.
 The last line is the time per subword of long translations over that of short ones: 1 is linear to the letter.
 
 By hand   python benchmarks/bench_decoding.py [--sentences 300] [--rounds 3] [--model DIRECTORY]
@@ -29,12 +31,12 @@ import os
 import queue
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,9 +56,10 @@ from transformer.translator import Alternative, Translation, Translator, length_
 
 SHAPE = ModelConfig(layers=3, d_model=256, d_ff=1024, num_heads=8)
 VOCABULARY = 8_000
-BATCH_TOKENS = 1_000
+BATCH_TOKENS = {"ours": 2_000, "ctranslate2": 2_000, "hugging face, sorted": 1_000}
+IN_ORDER = 32  # lines at a time
 PROCESSES = 2
-REFERENCES = ("ctranslate2", "hugging face")
+LIBRARIES = {"ctranslate2": "ctranslate2", "hugging face": "transformers", "hugging face, sorted": "transformers"}
 
 
 # --- what is translated with what --------------------------------------------------------------------------------
@@ -95,7 +98,8 @@ def random_model(directory: Path, lines: Sequence[str]) -> None:
 class HuggingFaceTranslator:
     """The same weights in the library's Marian model, whose layers are the paper's."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, batch_tokens: int | None) -> None:
+        self.batch_tokens = batch_tokens
         library: Any = importlib.import_module("transformers")
         ours = Translator.load(directory)
         self.subwords, config = ours.subwords, ours.model.config
@@ -116,7 +120,7 @@ class HuggingFaceTranslator:
     def translate(self, lines: Sequence[str], search: SearchConfig) -> list[Translation]:
         sources = self.subwords.encode_all(lines)
         found: list[Translation] = [Translation.of([Alternative("", 0.0, 0)])] * len(lines)
-        for places in length_batches([len(ids) + 1 for ids in sources], BATCH_TOKENS):
+        for places in self._batches([len(ids) + 1 for ids in sources]):
             rows = [torch.tensor([*sources[place], END]) for place in places]
             source = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
             out = self.model.generate(
@@ -127,6 +131,12 @@ class HuggingFaceTranslator:
                 kept = [i for i in ids if i not in (PAD, START, END)]
                 found[place] = Translation.of([Alternative(self.subwords.decode(kept), 0.0, len(kept))])
         return found
+
+    def _batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        if self.batch_tokens is not None:
+            return length_batches(lengths, self.batch_tokens)
+        places = list(range(len(lengths)))
+        return [places[start : start + IN_ORDER] for start in range(0, len(places), IN_ORDER)]
 
 
 def marian_weights(model: Transformer) -> dict[str, torch.Tensor]:
@@ -160,21 +170,40 @@ def marian_weights(model: Transformer) -> dict[str, torch.Tensor]:
 
 
 def engine(name: str, directory: Path) -> Any:
-    if name == "hugging face":
-        return HuggingFaceTranslator(directory)
+    if name.startswith("hugging face"):
+        return HuggingFaceTranslator(directory, BATCH_TOKENS.get(name))
     if name == "ctranslate2":
         made: Any = CTranslate2Translator.load(directory, threads=1)
     else:
         made = Translator.load(directory)
-    made.batch_tokens = BATCH_TOKENS
+    made.batch_tokens = BATCH_TOKENS[name]
     return made
 
 
 # --- measuring ---------------------------------------------------------------------------------------------------
 
 
-def measure(names: Sequence[str], directory: Path, lines: Sequence[str], search: SearchConfig, rounds: int) -> Any:
-    """For each engine, target tokens per second of all processes together, the median over the rounds."""
+class Speed(NamedTuple):
+    """Target tokens per second of all processes together."""
+
+    by_clock: float
+    by_processor: float | None
+
+
+class Share(NamedTuple):
+    """What one process did in one round."""
+
+    engine: str
+    number: int
+    tokens: int
+    seconds: float
+    processor_seconds: float
+
+
+def measure(
+    names: Sequence[str], directory: Path, lines: Sequence[str], search: SearchConfig, rounds: int
+) -> dict[str, Speed]:
+    """The speed of each engine, the median over the rounds."""
     context = multiprocessing.get_context("spawn")
     barrier, said = context.Barrier(PROCESSES), context.Queue()
     workers = [
@@ -183,29 +212,31 @@ def measure(names: Sequence[str], directory: Path, lines: Sequence[str], search:
     ]
     for worker in workers:
         worker.start()
-    rows: list[tuple[str, int, int, float]] = []
-    while len(rows) < PROCESSES * len(names) * rounds:
+    shares: list[Share] = []
+    while len(shares) < PROCESSES * len(names) * rounds:
         with contextlib.suppress(queue.Empty):
-            rows.append(said.get(timeout=1))
+            shares.append(said.get(timeout=1))
         if any(worker.exitcode for worker in workers):
             for worker in workers:
                 worker.terminate()
             raise SystemExit("A process of the benchmark died; what it said stands above.")
     for worker in workers:
         worker.join()
-    speeds = {}
-    for name in names:
-        of_rounds = []
-        for number in range(rounds):
-            shares = [(tokens, seconds) for who, when, tokens, seconds in rows if (who, when) == (name, number)]
-            of_rounds.append(sum(tokens for tokens, _ in shares) / max(seconds for _, seconds in shares))
-        speeds[name] = median(of_rounds)
-    return speeds
+    return {name: speed([share for share in shares if share.engine == name], rounds) for name in names}
+
+
+def speed(shares: Sequence[Share], rounds: int) -> Speed:
+    """A round lasts as long as its slowest process."""
+    together = [[share for share in shares if share.number == number] for number in range(rounds)]
+    return Speed(
+        median(sum(s.tokens for s in some) / max(s.seconds for s in some) for some in together),
+        median(sum(s.tokens for s in some) / max(s.processor_seconds for s in some) for some in together),
+    )
 
 
 def _work(
     names: list[str], directory: Path, lines: Sequence[str], search: SearchConfig, rounds: int, barrier: Barrier,
-    said: Queue[tuple[str, int, int, float]],
+    said: Queue[Share],
 ) -> None:  # fmt: skip
     torch.set_num_threads(1)
     engines = {name: engine(name, directory) for name in names}
@@ -214,15 +245,10 @@ def _work(
     for number in range(rounds):
         for name, made in engines.items():
             barrier.wait()
-            tokens, seconds = timed(lambda made=made: made.translate(lines, search))
-            said.put((name, number, tokens, seconds))
-
-
-def timed(translated: Callable[[], list[Translation]]) -> tuple[int, float]:
-    """Target tokens, and seconds of this process's processor time: what else the machine does weighs little in them."""
-    start = time.process_time()
-    found = translated()
-    return sum(translation.tokens for translation in found), time.process_time() - start
+            start, processor_start = time.perf_counter(), time.process_time()
+            found = made.translate(lines, search)
+            seconds, processor_seconds = time.perf_counter() - start, time.process_time() - processor_start
+            said.put(Share(name, number, sum(each.tokens for each in found), seconds, processor_seconds))
 
 
 def growth(directory: Path, search: SearchConfig) -> float:
@@ -245,7 +271,9 @@ def job_speed(directory: Path, lines: Sequence[str], search: SearchConfig) -> fl
         with testset.writing("pairs/part-00000.parquet") as path:
             pq.write_table(pa.table({"source": list(lines), "target": list(lines)}), path)
         testset.write_json("about.json", {"source_language": "en", "target_language": "de"})
-        on = Resources(translate=TranslateResources(actors=PROCESSES, cpus_per_actor=1, batch_tokens=BATCH_TOKENS))
+        on = Resources(
+            translate=TranslateResources(actors=PROCESSES, cpus_per_actor=1, batch_tokens=BATCH_TOKENS["ours"])
+        )
         facts = translate.run(
             TranslateConfig(search=search), model=Artifact(str(directory)), testset=testset,
             out=Artifact(f"{scratch}/out"), on=on, log=lambda event: None,
@@ -266,22 +294,27 @@ def main() -> None:
         if directory is None:
             directory, search = Path(scratch), SearchConfig(extra_length=1)
             random_model(directory, lines)
-        names = ["ours", *(name for name in REFERENCES if importlib.util.find_spec(library(name)))]
+        names = ["ours", *(name for name, library in LIBRARIES.items() if importlib.util.find_spec(library))]
         speeds = measure(names, directory, lines, search, asked.rounds)
         if not asked.no_job:
-            speeds["ours, the job"] = job_speed(directory, lines, search)
+            speeds["ours, the job"] = Speed(job_speed(directory, lines, search), None)
         ratio = growth(directory, dataclasses.replace(search, extra_length=1))
-    print(
-        f"{len(lines)} sentences, beam {search.beam}, {PROCESSES} processes of one thread, tokens per processor second"
-    )
-    for name, speed in speeds.items():
-        beside = "".join(f"  {speed / speeds[other]:5.2f} x {other}" for other in REFERENCES if other in speeds)
-        print(f"  {name:14} {speed:8,.0f}{beside if name.startswith('ours') else ''}")
+    print(f"{len(lines)} sentences, beam {search.beam}, {PROCESSES} processes of one thread, target tokens per second")
+    for name, found in speeds.items():
+        print(f"  {name:20} {found.by_clock:8,.0f}{beside(found, speeds) if name.startswith('ours') else ''}")
     print(f"  time per subword, translations of 160 over translations of 20 subwords: {ratio:.2f}")
 
 
-def library(name: str) -> str:
-    return {"ctranslate2": "ctranslate2", "hugging face": "transformers"}[name]
+def beside(ours: Speed, speeds: Mapping[str, Speed]) -> str:
+    """How many times as fast as the references: by the clock, and by processor time where that was measured."""
+    said = []
+    for name, other in speeds.items():
+        if name in LIBRARIES:
+            by_processor = (
+                f" ({ours.by_processor / other.by_processor:.2f})" if ours.by_processor and other.by_processor else ""
+            )
+            said.append(f"{ours.by_clock / other.by_clock:.2f}{by_processor} x {name}")
+    return "   " + "; ".join(said)
 
 
 if __name__ == "__main__":
