@@ -33,6 +33,7 @@ from pipelines.tracking import StepRun, Tracker
 from pipelines.workspace import Workspace
 
 POLL_S = 1.0
+OF_MODELS = ("train", "translate")  # stages that take as many workers as the profile gives them
 NO_SPACE = os.strerror(errno.ENOSPC)  # by its words: not every library keeps the number
 AGAIN = "run the same command again when it is well."
 
@@ -77,13 +78,13 @@ def demand(step: Step, on: Resources) -> Demand:
     return Demand()
 
 
-def side_by_side(step: Step, on: Resources, trainings: int) -> Resources:
-    """Several trainings at once, each on fewer workers, beat one after the other on all: less waiting for each other.
+def side_by_side(step: Step, on: Resources, others: int) -> Resources:
+    """Several models at once, each on fewer workers, beat one after the other on all: less waiting for each other.
 
-    Training is the same on any number of workers, so this changes no result.
+    Training and translating are the same on any number of workers, so this changes no result.
     """
     workers = on.train.workers if step.stage == "train" else on.translate.actors
-    share = max(1, workers // max(1, trainings))
+    share = max(1, workers // (1 + others))
     return replace(on, train=replace(on.train, workers=share), translate=replace(on.translate, actors=share))
 
 
@@ -107,7 +108,8 @@ class Runner:
         self.workspace, self.on, self.tracker, self.screen = workspace, on, tracker, screen
         self.free = {"cpus": have.get("CPU", 1.0), "gpus": have.get("GPU", 0.0)}
         self.ended: queue.Queue[Ended] = queue.Queue()
-        self.running: dict[str, Demand] = {}
+        self.running: dict[str, Step] = {}
+        self.taken: dict[str, Demand] = {}  # by what runs
         self.outcome = Outcome()
 
     def run(self, plan: Plan) -> Outcome:
@@ -149,15 +151,16 @@ class Runner:
         return bool(lost)
 
     def _start_what_fits(self, waiting: list[Step]) -> None:
-        alike = {stage: sum(step.stage == stage for step in waiting) for stage in ("train", "translate")}
+        of_models = sum(step.stage in OF_MODELS for step in [*waiting, *self.running.values()])
         for step in list(waiting):
-            on = side_by_side(step, self.on, alike[step.stage]) if step.stage in alike else self.on
+            on = side_by_side(step, self.on, of_models - 1) if step.stage in OF_MODELS else self.on
             need = demand(step, on)
             fits = need.cpus <= self.free["cpus"] and need.gpus <= self.free["gpus"]
             if not fits and self.running:
                 continue  # with nothing running, start it anyway: the job itself says what is missing
             waiting.remove(step)
-            self.running[step.key] = need
+            self.running[step.key] = step
+            self.taken[step.key] = need
             self._account(need, -1)
             threading.Thread(target=self._execute, args=(step, on), name=step.name, daemon=True).start()
 
@@ -168,7 +171,8 @@ class Runner:
     def _next_ended(self) -> Step:
         ended = self.ended.get()
         step = ended.step
-        self._account(self.running.pop(step.key), +1)
+        self.running.pop(step.key)
+        self._account(self.taken.pop(step.key), +1)
         if ended.record is None:
             self.outcome.failures[step.key] = ended.sentence
             self.screen.failed(step, ended.sentence)

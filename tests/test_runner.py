@@ -187,5 +187,5 @@ def test_trainings_side_by_side_share_the_workers() -> None:
     on = Resources()
     train = Step(stage="train", job="step_job", config=StepConfig())
     assert demand(train, on).cpus == 2
-    assert side_by_side(train, on, 5).train.workers == 1
-    assert side_by_side(train, on, 1).train.workers == 2
+    assert side_by_side(train, on, 4).train.workers == 1
+    assert side_by_side(train, on, 0).train.workers == 2
