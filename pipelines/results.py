@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jobs.errors import UserError
-from jobs.paper import figures_of
+from jobs.paper import TABLE_3, figures_of
 from pipelines import compare
 from pipelines.query import Result, best, pick, read
 from pipelines.tracking import reader, shown, tracking_uri
@@ -78,9 +78,10 @@ def table_rows(found: Sequence[Result], table: int) -> list[dict[str, Any]]:
     return rows
 
 
-def paper_order(table: int, row: str) -> tuple[bool, str, str]:
-    known = figures_of(table, row) is not None
-    return (not known, {"base": "0", "big": "z"}.get(row, row.partition("/")[0]), row)
+def paper_order(table: int, row: str) -> tuple[int, str]:
+    """Rows of the paper as they stand there, then those it does not have by name."""
+    order = list(TABLE_3) if table == 3 else []
+    return (order.index(row) if row in order else len(order), row)
 
 
 def table_row(

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from jobs.errors import UserError
+from jobs.paper import TABLE_3
 from pipelines.query import Result, best, pick, quoted
 from pipelines.results import say, table_rows
 
@@ -24,6 +25,8 @@ FOUND = [result("big", 26.9), result("A/h=1", 24.0), result("base", 25.0), resul
 def test_table_3_stands_in_the_paper_s_order_beside_the_paper() -> None:
     rows = table_rows(FOUND, 3)
     assert [row["row"] for row in rows] == ["base", "A/h=1", "A/h=16", "big"]
+    names = list(TABLE_3)
+    assert [row["row"] for row in table_rows([result(name, 1.0) for name in sorted(names)], 3)] == names
     one = rows[1]
     assert (one["BLEU"], one["BLEU paper"], one["PPL paper"]) == (24.0, 24.9, 5.29)
     assert (one["to base"], one["paper's"], one["sign agrees"]) == (-1.0, -0.9, "yes")
