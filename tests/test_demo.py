@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 from small_demo import ROOT, SMALL, asked, attn, result_files
+from tracking_server import serving
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -58,6 +60,24 @@ def test_the_reading_commands_answer(undisturbed: Path) -> None:
     assert said.returncode == 0, said.stderr
     assert len(said.stdout.splitlines()) == 2, "an empty line stays a line"
     assert json.loads(attn("plan", "demo", "--json", *changes, *at).stdout)[0]["state"] == "done"
+
+
+def test_a_tracking_server_gives_the_same_answers(undisturbed: Path) -> None:
+    """And the lines of the README that ask MLflow without us work as they stand there."""
+    where = "params.num_heads = 2 and metrics.bleu >= 0"
+    with serving(undisturbed / "mlflow") as server:
+        for question in (["results"], ["results", "--best", "bleu"], ["results", "--where", where]):
+            words = [*question, "--json", "--workspace", str(undisturbed)]
+            local = json.loads(attn(*words).stdout)
+            assert local
+            assert json.loads(attn(*words, env={**os.environ, "MLFLOW_TRACKING_URI": server.url}).stdout) == local
+    (lines,) = re.findall(r"```python\n(import mlflow\n.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    *setting_up, query = lines.replace("sqlite:///workspace", f"sqlite:///{undisturbed}").strip().splitlines()
+    asks_for_scores = query.replace(" and tags.`attn.table` = '3'", "")
+    script = "\n".join([*setting_up, f"print(len({query}), len({asks_for_scores}))"])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    of_table_3, of_anything = map(int, done.stdout.split())
+    assert of_table_3 == 0 < of_anything, done.stderr
 
 
 def killed_in(stage: str, words: list[str]) -> bool:
