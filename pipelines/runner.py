@@ -121,7 +121,7 @@ class Runner:
         for planned in plan.steps:
             if planned.record is not None:
                 self.outcome.records[planned.step.key] = planned.record
-                self.tracker.found(planned.step, planned.record)
+                self.tracker.found(planned.step, planned.record, self.workspace.artifact(planned.step))
                 self.screen.found(planned)
         waiting: list[Step] = []
         while sorter.is_active():

@@ -34,11 +34,13 @@ from pipelines.workspace import Workspace
 
 BATCH_S = 1.0  # curve points are written together, about so often
 PATIENCE_S = 60.0  # at the end, wait so long for an absent server
+HURRY_S = 30.0  # and so long for anything at all when we were told to stop
 RUN_FILE = ".mlflow.json"  # beside the results: an interrupted step is tracked on in the same run
 
 
 logging.getLogger("mlflow").setLevel(logging.WARNING)  # no word about making a database
 logging.getLogger("alembic").setLevel(logging.WARNING)
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # else it sleeps for minutes after the server is back
 
 
 def tracking_uri(workspace: Workspace) -> str:
@@ -61,7 +63,7 @@ class Writer:
     def __init__(self) -> None:
         self.todo: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self.closing = threading.Event()
-        self.deadline = float("inf")
+        self.heard = 0.0  # when the server last took something; waiting for it to end counts from then
         self.lost = 0
         self.thread = threading.Thread(target=self._work, daemon=True, name="mlflow")
         self.thread.start()
@@ -71,31 +73,39 @@ class Writer:
 
     def _work(self) -> None:
         while (act := self.todo.get()) is not None:
-            pause = 0.5
-            while True:
-                try:
-                    act()
-                    break
-                except MlflowException as error:
-                    if error.get_http_status_code() < 500 or time.time() > self.deadline:
-                        self.lost += 1
-                        print(f"MLflow refused a write: {error}", flush=True)
-                        break
-                except OSError as error:
-                    if time.time() > self.deadline:
-                        self.lost += 1
-                        print(f"MLflow could not be reached: {error}", flush=True)
-                        break
-                self.closing.wait(pause)
-                pause = min(10.0, 2 * pause)
+            try:
+                self._insist(act)
+                self.heard = time.time()
+            except (MlflowException, OSError) as error:
+                self.lost += 1
+                print(f"MLflow did not take a write: {error}", flush=True)
 
-    def close(self) -> int:
-        """Write what is left; the number of writes that had to be given up."""
-        self.deadline = time.time() + PATIENCE_S
+    def _insist(self, act: Callable[[], None]) -> None:
+        """Until it is done, or refused, or nobody is left to wait for it."""
+        pause = 0.5
+        while not self._waited_enough():
+            try:
+                return act()
+            except MlflowException as error:
+                if error.get_http_status_code() < 500:
+                    raise
+            except OSError:
+                pass
+            if self.closing.wait(pause):
+                time.sleep(1.0)
+            pause = min(10.0, 2 * pause)
+        raise TimeoutError("the server stayed away")
+
+    def _waited_enough(self) -> bool:
+        return self.closing.is_set() and time.time() - self.heard > PATIENCE_S
+
+    def close(self, at_most: float | None = None) -> int:
+        """Write what is left, however much, as long as somebody takes it; the number of writes that were given up."""
+        self.heard = time.time()
         self.closing.set()
         self.todo.put(None)
-        self.thread.join(PATIENCE_S + 30)
-        return self.lost
+        self.thread.join(at_most)
+        return self.lost + (self.todo.qsize() if self.thread.is_alive() else 0)
 
 
 class StepRun:
@@ -113,6 +123,12 @@ class StepRun:
             return self.id.result(timeout=patience)
         return None
 
+    def known_id(self) -> str:
+        """For the writer, which begins a run before it writes anything else of it, unless it had to give up."""
+        if not self.id.done():
+            raise MlflowException.invalid_parameter_value("its run could not be begun")
+        return self.id.result()
+
     def log(self, event: Metrics) -> None:
         """Keep points of a curve until there are enough of them to be worth a write."""
         now = int(time.time() * 1000)
@@ -123,29 +139,30 @@ class StepRun:
     def flush(self) -> None:
         points, self.points, self.flushed = self.points, [], time.time()
         if points:
-            self.tracker.writer.later(lambda: self._write(points))
+            self.tracker.writer.later(lambda: self.write(points))
 
-    def _write(self, points: list[Metric]) -> None:
+    def write(self, points: list[Metric]) -> None:
+        """Those that are not there yet."""
         fresh = [point for point in points if point.step > self.last_step]
         for start in range(0, len(fresh), 1000):
-            self.tracker.client.log_batch(self.id.result(), metrics=fresh[start : start + 1000])
+            self.tracker.client.log_batch(self.known_id(), metrics=fresh[start : start + 1000])
         self.last_step = max([self.last_step, *(point.step for point in fresh)])
 
     def facts(self, step: Step, record: Mapping[str, Any]) -> None:
         self.flush()
-        self.tracker.writer.later(lambda: self.tracker.write_facts(self.id.result(), step, record))
+        self.tracker.writer.later(lambda: self.tracker.write_facts(self.known_id(), step, record))
 
     def files(self, out: Artifact) -> None:
         """The page, the tables and the figures, to be opened from MLflow's own pages."""
-        self.tracker.writer.later(lambda: self.tracker.write_files(self.id.result(), out))
+        self.tracker.writer.later(lambda: self.tracker.write_files(self.known_id(), out))
 
     def end(self, status: str, sentence: str = "") -> None:
         self.flush()
 
         def write() -> None:
             if sentence:
-                self.tracker.client.set_tag(self.id.result(), "attn.error", sentence[:5000])
-            self.tracker.client.set_terminated(self.id.result(), status)
+                self.tracker.client.set_tag(self.known_id(), "attn.error", sentence[:5000])
+            self.tracker.client.set_terminated(self.known_id(), status)
 
         self.tracker.writer.later(write)
         self.tracker.open.discard(self)
@@ -226,16 +243,34 @@ class Tracker:
             self.client.log_inputs(run_id, datasets=datasets[:20])
         return run_id
 
-    def found(self, step: Step, record: Mapping[str, Any]) -> None:
-        """A step that need not be made: a run of its own that points at the one that made it, with the same figures."""
+    def found(self, step: Step, record: Mapping[str, Any], out: Artifact | None = None) -> None:
+        """A step that need not be made: a run of its own that points at the one that made it, with the same figures.
+
+        With `out`, the run that made it is looked at: who wrote the record may have been killed before the last writes.
+        """
 
         def write() -> None:
             made_by = str(record["made"].get("run_id") or "")
+            if out is not None and made_by:
+                self._complete(made_by, step, record, out)
             run_id = self._created(step, {"attn.cached": "true", "attn.made_by": made_by})
             self.write_facts(run_id, step, record)
             self.client.set_terminated(run_id, "FINISHED")
 
         self.writer.later(write)
+
+    def _complete(self, run_id: str, step: Step, record: Mapping[str, Any], out: Artifact) -> None:
+        """Write what is missing of a finished step's run, and end it."""
+        run = StepRun(self)
+        if self._reopened(run, out) != run_id:
+            return
+        run.id.set_result(run_id)
+        if step.stage == "train":
+            points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
+            now = int(time.time() * 1000)
+            run.write([Metric(n, float(v), now, p["update"]) for p in points for n, v in p.items() if n != "update"])
+        self.write_facts(run_id, step, record)
+        self.client.set_terminated(run_id, "FINISHED")
 
     def model(self, score: Step, record: Mapping[str, Any], model: Artifact) -> None:
         """The scored model, loadable by one line and registered under the recipe's name, once, with its scores."""
@@ -272,7 +307,7 @@ class Tracker:
         for run in list(self.open):
             run.end(status)
         self.writer.later(lambda: self.client.set_terminated(self.parent, status))
-        return self.writer.close()
+        return self.writer.close(HURRY_S if status == "KILLED" else None)
 
 
 REGISTERED = ("bleu", "bleu_paper", "chrf", "perplexity")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow.tracking import MlflowClient
@@ -26,7 +28,7 @@ def tracker_in(workspace: Workspace) -> Tracker:
     return Tracker(tracking_uri(workspace), "recipe", artifacts=Path(workspace.uri) / "artifacts", command="attn run")
 
 
-RECORD = {
+RECORD: dict[str, Any] = {
     "facts": {"bleu": 30.5, "bleu_signature": "nrefs:1"},
     "made": {"seconds": 2.0, "run_id": "abc", "when": "now"},
 }
@@ -71,6 +73,30 @@ def test_a_found_step_points_at_the_run_that_made_it(workspace: Workspace) -> No
     assert runs[0].data.tags["attn.fact.bleu_signature"] == "nrefs:1"
     assert runs[0].data.metrics["bleu"] == runs[0].data.metrics["dev_bleu"] == 30.5
     assert client.get_run(tracker.parent).info.status == "FINISHED"
+
+
+def test_what_a_killed_run_had_not_written_yet_is_made_up_for(workspace: Workspace) -> None:
+    """Killed between the record and the last points of the curve."""
+    step = Step(stage="train", job="step_job", config=StepConfig(), label="base")
+    out = workspace.artifact(step)
+    killed = tracker_in(workspace)
+    run = killed.begin(step, out)
+    for update in range(1, 4):
+        run.log(Metrics(update, {"loss": 1 / update}))
+    run.flush()
+    run_id = run.id.result(timeout=60)
+    killed.open.clear()  # it never comes to end it
+    killed.close("FINISHED")
+    points = [json.dumps({"update": update, "loss": 1 / update}) for update in range(1, 6)]
+    out.write_text("curve.jsonl", "\n".join(points))
+
+    tracker = tracker_in(workspace)
+    tracker.found(step, {**RECORD, "made": {**RECORD["made"], "run_id": run_id}}, out)
+    tracker.close("FINISHED")
+    client = MlflowClient(tracking_uri=tracking_uri(workspace))
+    assert client.get_run(run_id).info.status == "FINISHED"
+    assert client.get_run(run_id).data.metrics["bleu"] == 30.5
+    assert sorted(point.step for point in client.get_metric_history(run_id, "loss")) == [1, 2, 3, 4, 5]
 
 
 def test_a_score_carries_every_setting_that_led_to_it() -> None:
