@@ -55,8 +55,8 @@ def plan(targets: Iterable[Step], workspace: Workspace) -> Plan:
     planned: list[PlannedStep] = []
     pending: set[str] = set()
     older: dict[str, list[Mapping[str, Any]]] = {}
-    for step in in_order(targets):
-        record = workspace.record(step)
+    steps = in_order(targets)
+    for step, record in zip(steps, workspace.records(steps), strict=True):
         if record is not None:
             planned.append(PlannedStep(step, "done", f"made {record['made']['when']}", record))
             continue

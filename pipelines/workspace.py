@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from jobs.errors import UserError
 from pipelines.step import Step
 
 DEFAULT = "workspace"
+AT_ONCE = 32  # requests to an object store
 
 
 class Workspace:
@@ -56,6 +58,11 @@ class Workspace:
             raise UserError(f"The record of {step.key} cannot be read: {error.strerror or error}.") from error
         return self._parsed(text, step.key)
 
+    def records(self, steps: Sequence[Step]) -> list[Mapping[str, Any] | None]:
+        """Those of many steps. A store far away takes its time for each, so many are asked for at once."""
+        with ThreadPoolExecutor(1 if self.is_local else AT_ONCE) as pool:
+            return list(pool.map(self.record, steps))
+
     def _parsed(self, text: bytes, key: str) -> Mapping[str, Any]:
         try:
             record: Mapping[str, Any] = json.loads(text)
@@ -73,13 +80,16 @@ class Workspace:
 
     def recent_records(self, stage: str, most: int) -> list[Mapping[str, Any]]:
         """The newest records of a stage, for comparison; damaged ones are passed over."""
-        found: list[Mapping[str, Any]] = []
-        for name in self.root.names(stage) if self.root.exists(stage) else []:
-            fingerprint, _, file = name.partition("/")
-            if file == RECORD:
-                with contextlib.suppress(UserError, OSError):
-                    found.append(self._parsed(self.root.read_bytes(f"{stage}/{name}"), f"{stage}/{fingerprint}"))
-        return sorted(found, key=lambda record: str(record["made"]["when"]))[-most:]
+
+        def read(name: str) -> Mapping[str, Any] | None:
+            with contextlib.suppress(UserError, OSError):
+                return self._parsed(self.root.read_bytes(f"{stage}/{name}"), f"{stage}/{name.partition('/')[0]}")
+            return None
+
+        names = self.root.names(stage) if self.root.exists(stage) else []
+        with ThreadPoolExecutor(1 if self.is_local else AT_ONCE) as pool:
+            found = list(pool.map(read, (name for name in names if name.partition("/")[2] == RECORD)))
+        return sorted(filter(None, found), key=lambda record: str(record["made"]["when"]))[-most:]
 
     def clear_leftovers(self, step: Step) -> Artifact:
         """The step's directory, empty but for the work that an interrupted job left to be carried on."""
