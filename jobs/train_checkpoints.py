@@ -71,7 +71,12 @@ class Saver:
 
 
 def write_checkpoint(place: Artifact, taken: checkpoint.Snapshot) -> None:
-    """Store a snapshot. Whatever an earlier attempt left there goes first."""
+    """Store a snapshot. Half of one that an earlier attempt left goes first; a whole one stays, and is as good.
+
+    A worker that lost its cluster writes on for a while, and must not take away what another run goes on from.
+    """
+    if place.exists(checkpoint.STATE):
+        return
     if place.exists():
         place.delete()
     if place.is_local:
