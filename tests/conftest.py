@@ -52,7 +52,7 @@ def s3_server() -> Iterator[str]:
     name = f"attn-{uuid.uuid4().hex[:8]}"
     try:
         make = urllib.request.Request(f"http://127.0.0.1:{port}/{name}", method="PUT")
-        for _ in range(100):
+        for _ in range(1000):  # on a busy machine it takes its time
             try:
                 urllib.request.urlopen(make, timeout=5)
                 break
