@@ -36,7 +36,7 @@ test: check  ## everything this machine can run
 bench: $(READY)  ## every figure we publish, as a ratio against its reference in the same run
 	@for f in benchmarks/bench_*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done
 
-soak: $(READY)  ## long survival tests: dozens of kills
+soak: $(READY)  ## long survival tests: every loss in every stage, dozens of kills over one training
 	@$(BIN)/python -m pytest -m soak
 
 clean:  ## remove the virtual environment and caches; the workspace is kept

@@ -66,9 +66,9 @@ class LocalStore:
         return os.path.exists(path)
 
     def names(self, path: str) -> list[str]:
-        root = Path(path)
-        found = (file.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file())
-        return sorted(name for name in found if not name.endswith(".partial"))
+        root = os.path.join(path, "")
+        found = (os.path.join(directory, file) for directory, _, files in os.walk(path) for file in files)
+        return sorted(name.removeprefix(root) for name in found if not name.endswith(".partial"))
 
     def delete(self, path: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path):

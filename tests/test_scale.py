@@ -1,4 +1,4 @@
-"""A table of a thousand rows is planned in seconds, in memory that grows by the step and not by the table."""
+"""A table of a thousand rows is planned in memory that grows by the step and not by the table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from scale_plan import finish, in_own_process, table
 pytestmark = pytest.mark.slow
 
 
-def test_ten_thousand_steps_are_planned_in_five_seconds_and_flat_memory() -> None:
+def test_ten_thousand_steps_are_planned_in_flat_memory() -> None:
     few, many = in_own_process(100), in_own_process(1000)
     assert (few["steps"], many["steps"]) == (1001, 10_001)
-    assert max(many[state] for state in ("none done", "one row new", "all done")) < 5
     assert many["memory_mb"] < 150, "15 kB for a step"
 
 
