@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
 
     recipes = _command(commands, "recipes", "pipelines.show:recipes", "what can be run, what the paper got, the cost")
+    recipes.add_argument("--on", metavar="PROFILE", help="estimate the cost there: a name in infra/profiles, or a file")
     _json(recipes)
 
     plan = _command(commands, "plan", "pipelines.show:plan", "what would be made, what is done already, and why")

@@ -20,7 +20,7 @@ from pipelines import ask
 from pipelines.estimate import Estimate, estimate, total
 from pipelines.graph import PlannedStep, in_order
 from pipelines.graph import plan as make_plan
-from pipelines.recipes import RECIPES
+from pipelines.recipes import RECIPES, Recipe
 from pipelines.screen import duration
 from pipelines.step import Step
 from pipelines.workspace import Workspace
@@ -31,18 +31,33 @@ def say_json(value: Any) -> None:
 
 
 def recipes(asked: argparse.Namespace) -> int:
+    costs = {name: _cost(recipe, asked.on) for name, recipe in RECIPES.items()}
     if asked.json:
-        say_json([{"name": r.name, "summary": r.summary, "paper": r.paper, "cost": r.cost} for r in RECIPES.values()])
+        known = RECIPES.values()
+        say_json([{"name": r.name, "summary": r.summary, "paper": r.paper, "cost": costs[r.name]} for r in known])
         return 0
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("recipe", "what it is", "the paper", "cost"):
         table.add_column(name, no_wrap=name == "recipe", style="bold" if name == "recipe" else "")
     for recipe in RECIPES.values():
-        table.add_row(recipe.name, recipe.summary, recipe.paper, recipe.cost)
+        table.add_row(recipe.name, recipe.summary, recipe.paper, costs[recipe.name])
     console = Console(highlight=False)
     console.print(table)
     console.print("\nattn plan RECIPE says what it would make; attn run RECIPE makes it.")
     return 0
+
+
+def _cost(recipe: Recipe, profile: str | None) -> str:
+    """As the recipe says, or as its steps add up on a profile. The user's own text is not known here."""
+    if profile is None or recipe.name == "files":
+        return recipe.cost
+    on = load_profile(profile)
+    cost = total(estimate(step, on) for step in in_order([recipe.step()]))
+    devices = "GPU" if (on.gpus or 0) > 0 else "CPU"
+    return (
+        f"{duration(cost.seconds)}, {cost.device_hours:,.1f} {devices}-hours, {cost.kilowatt_hours:,.1f} kWh, "
+        f"{cost.flops:.1e} FLOPs"
+    )
 
 
 def plan(asked: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,9 @@ def test_a_workspace_that_cannot_be_written_is_a_sentence(tmp_path: Path, capsys
 def test_recipes_and_plans_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recipes", "--json"]) == 0
     assert [each["name"] for each in json.loads(capsys.readouterr().out)] == list(RECIPES)
+    assert main(["recipes", "--json", "--on", "gpu8-p100"]) == 0
+    costs = {each["name"]: each["cost"] for each in json.loads(capsys.readouterr().out)}
+    assert re.fullmatch(r"10:\d\d h, 8\d\.\d GPU-hours, 2\d\.\d kWh, 9\.5e\+17 FLOPs", costs["base-en-de"])
     assert main(["plan", "demo", "--json", "--workspace", str(tmp_path)]) == 0
     planned = json.loads(capsys.readouterr().out)
     assert planned[-1]["stage"] == "report"
