@@ -34,13 +34,19 @@ def work_through(items: Sequence[Item], act: Callable[[Item], Said], on: DataRes
     data = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
         partial(_act_on_row, list(items), act), num_cpus=on.cpus_per_task, compute=tasks
     )
-    data.context.enable_progress_bars = False
-    data.context.op_resource_reservation_enabled = False  # what it holds back for a reader leaves one CPU of two idle
+    let_all_work(data)
     data.context.execution_options.resource_limits = ExecutionResources(object_store_memory=on.memory_gb * 2**30)
     for row in data.iter_rows():
         if row["refused"]:
             raise UserError(row["refused"])
         yield json.loads(row["said"])
+
+
+def let_all_work(data: ray.data.Dataset) -> None:
+    """Have Ray Data start a task whenever a CPU is free. Its ways to hold tasks back are for rows that are large."""
+    data.context.enable_progress_bars = False
+    data.context.op_resource_reservation_enabled = False  # what it holds back for a reader leaves one CPU of two idle
+    data.context.downstream_capacity_backpressure_ratio = None  # a few words that nobody took yet stop the next task
 
 
 def _act_on_row(items: Sequence[Item], act: Callable[[Item], Said], row: dict[str, Any]) -> dict[str, str]:

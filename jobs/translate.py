@@ -32,6 +32,7 @@ from jobs.configs import Resources, TranslateConfig, TranslateResources
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
 from jobs.object_store import filesystem
+from jobs.parallel import let_all_work
 from transformer.config import SearchConfig
 from transformer.subwords import Subwords
 from transformer.translator import MODEL_FILES, SUBWORDS, Translator, length_batches, model_shape
@@ -149,8 +150,7 @@ def _translated(
         num_cpus=on.cpus_per_actor,
         num_gpus=on.gpus_per_actor or None,
     )
-    data.context.enable_progress_bars = False
-    data.context.op_resource_reservation_enabled = False
+    let_all_work(data)
     whole = sum(batch["size"] for batch in batches)
     sentences, tokens, size, started = 0, 0, 0, math.inf
     for said in data.iter_rows():

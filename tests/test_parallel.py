@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import time
 from pathlib import Path
@@ -33,6 +35,30 @@ def test_as_many_at_once_as_the_profile_says(ray_session: None) -> None:
         naps = list(work_through(range(6), nap, DataResources(tasks=tasks)))
         together = max(sum(a["from"] <= b["from"] < a["to"] for a in naps) for b in naps)
         assert together == tasks
+
+
+def test_nobody_works_alone_while_there_is_more_to_do(ray_session: None, tmp_path: Path) -> None:
+    """Each waits for another one to be at work: with a free CPU and items left, one must come."""
+
+    def meet(number: int) -> dict[str, object]:
+        long = "word" * (10_000 if number % 3 == 0 else 1)  # some have more to say than others
+        for floor in itertools.count():
+            room = tmp_path / str(floor)
+            with contextlib.suppress(FileExistsError):
+                room.mkdir()
+                until = time.monotonic() + 20
+                while not (room / "second").exists() and time.monotonic() < until:
+                    time.sleep(0.01)
+                return {"alone": not (room / "second").exists(), "long": long}
+            with contextlib.suppress(FileExistsError):
+                (room / "second").mkdir()
+                return {"alone": False, "long": long}
+        raise AssertionError
+
+    for count, said in enumerate(work_through(range(40), meet, DataResources(tasks=2)), start=1):
+        assert not said["alone"], f"item {count} of 40"
+        time.sleep(0.1)  # whoever reads along may take his time
+    assert count == 40
 
 
 def test_a_refusal_arrives_as_its_sentence(ray_session: None) -> None:
