@@ -4,11 +4,13 @@ Reference  MarianMTModel, the same dropout, attention kernel and fused Adam, in 
 Bare       our update on the same workers and threads as the job, batches in memory: no Ray, no files, no checkpoints
 Job        jobs/train.py as `attn run` runs it: Ray Train, Parquet reader, logging, checkpoints
 
-All take the same micro-batches of the same shards in the same order, as many to an update. Rates are real target tokens
-per second, by the median update, without the first ones. Text: Multi30k from ATTN_TEST_DATA or ../shared/data, else the
-demo language. The reference needs `transformers`: pip install '.[bench]', or ATTN_BENCH_PYTHON=/a/python/that/has/it.
+All take the same micro-batches of the same shards in the same order, as many to an update, in turn, several rounds.
+Rates are real target tokens per second over all updates but the first ones; each update counts as in the round where it
+was fastest, since a machine that others use makes it slower by more than what is to be measured. The job's first
+checkpoint falls into the updates that count. Text: Multi30k from ATTN_TEST_DATA or ../shared/data, else the demo
+language. The reference needs `transformers`: pip install '.[bench]', or ATTN_BENCH_PYTHON=/a/python/that/has/it.
 
-By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 2] [--layouts] [--sweep]
+By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 3] [--no-layouts] [--no-sweep]
 """
 
 from __future__ import annotations
@@ -61,10 +63,17 @@ SWEEP = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one run: real target tokens per second, peak memory of a process."""
+    """Of one run: tokens and seconds of each update that counts, peak memory of a process."""
 
-    rate: float
+    tokens: list[float]
+    seconds: list[float]
     memory_gb: float
+
+
+def rate(runs: list[Measured]) -> float:
+    """Tokens per second of several runs over the same updates, each update at its best."""
+    assert all(run.tokens == runs[0].tokens for run in runs)
+    return sum(runs[0].tokens) / sum(min(each) for each in zip(*(run.seconds for run in runs), strict=True))
 
 
 def main() -> None:
@@ -90,10 +99,11 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="How fast is training, beside a reference on the same micro-batches?")
     parser.add_argument("--sizes", nargs="*", default=["small", "base"], choices=list(SIZES))
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, help=f"of each run, {WARM_UP} of them not counted")
-    parser.add_argument("--layouts", action="store_true", help="workers x threads of the bare loop")
-    parser.add_argument("--sweep", action="store_true", help="sizes of model and micro-batch, bare loop")
+    choice = argparse.BooleanOptionalAction
+    parser.add_argument("--layouts", action=choice, default=True, help="workers x threads of the bare loop")
+    parser.add_argument("--sweep", action=choice, default=True, help="sizes of model and micro-batch, bare loop")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -196,7 +206,11 @@ def job(place: Place, size: str) -> Measured:
     on = Resources(train=TrainResources(workers=CORES, cpus_per_worker=1))
     facts = train.run(config, shards=place.shards(), dev=place.dev, out=out, on=on, log=ignore)
     points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
-    return Measured(median(point["tokens_per_second"] for point in points[WARM_UP:]), float(facts["peak_memory_gb"]))
+    index = read_index(place.shards())
+    stream = Stream(index, config.training.seed, CORES)
+    tokens = [float(index.target_tokens[stream.rows(int(point["update"]))].sum()) for point in points]
+    seconds = [count / point["tokens_per_second"] for count, point in zip(tokens, points, strict=True)]
+    return Measured(tokens[WARM_UP:], seconds[WARM_UP:], float(facts["peak_memory_gb"]))
 
 
 def task_of(place: Place, model: ModelConfig, updates: int, tokens: int = TOKENS) -> dict[str, Any]:
@@ -210,8 +224,8 @@ def task_of(place: Place, model: ModelConfig, updates: int, tokens: int = TOKENS
 
 
 def measured(said: list[dict[str, Any]]) -> Measured:
-    rates = [t / s for t, s in zip(said[0]["tokens"][WARM_UP:], said[0]["seconds"][WARM_UP:], strict=True)]
-    return Measured(median(rates), max(process["memory_gb"] for process in said))
+    memory = max(process["memory_gb"] for process in said)
+    return Measured(said[0]["tokens"][WARM_UP:], said[0]["seconds"][WARM_UP:], memory)
 
 
 def bare_worker(task: dict[str, Any]) -> dict[str, Any]:
@@ -250,7 +264,7 @@ def from_arrays(held: Any, place: int) -> Batch:
 
 
 def compare(place: Place, size: str, rounds: int, console: Console) -> None:
-    """Reference, bare loop and job in turn, several times; medians, and their ratios."""
+    """Reference, bare loop and job in turn, several times, and their ratios."""
     seen: dict[str, list[Measured]] = {"reference": [], "bare": [], "job": []}
     for _ in range(rounds):
         found = reference(place, size)
@@ -261,11 +275,11 @@ def compare(place: Place, size: str, rounds: int, console: Console) -> None:
     table = Table(title=f"{size}: {SIZES[size].layers}+{SIZES[size].layers} layers, {SIZES[size].d_model} wide")
     for column in ("", "tokens/s", "beside the reference", "of the matmul rate", "memory per process"):
         table.add_column(column, justify="left" if not column else "right")
-    rates = {name: median(m.rate for m in runs) for name, runs in seen.items() if runs}
-    for name, rate in rates.items():
-        ratio = f"{rate / rates['reference']:.2f}x" if "reference" in rates else "-"
+    rates = {name: rate(runs) for name, runs in seen.items() if runs}
+    for name, reached in rates.items():
+        ratio = f"{reached / rates['reference']:.2f}x" if "reference" in rates else "-"
         memory = median(m.memory_gb for m in seen[name])
-        table.add_row(name, f"{rate:,.0f}", ratio, f"{rate * per_token / peak:.0%}", f"{memory:.2f} GB")
+        table.add_row(name, f"{reached:,.0f}", ratio, f"{reached * per_token / peak:.0%}", f"{memory:.2f} GB")
     console.print(table)
     console.print(f"Ray, reader, logging and checkpoints cost {1 - rates['job'] / rates['bare']:.1%} of the bare loop.")
     if "reference" not in rates:
@@ -277,8 +291,8 @@ def layouts(place: Place, console: Console) -> None:
     for column in ("model", *(f"{w} x {CORES // w}" for w in divisors(CORES))):
         table.add_column(column, justify="left" if column == "model" else "right")
     for name, model in SWEEP.items():
-        rates = (bare(place, model, 5, workers=workers).rate for workers in divisors(CORES))
-        table.add_row(name, *(f"{rate:,.0f}" for rate in rates))
+        rates = (rate([bare(place, model, 5, workers=workers)]) for workers in divisors(CORES))
+        table.add_row(name, *(f"{each:,.0f}" for each in rates))
     console.print(table)
 
 
@@ -289,9 +303,9 @@ def sweep(place: Place, console: Console) -> None:
         table.add_column(column, justify="left" if column == "model" else "right")
     peak = matmul_rate()
     for name, model in SWEEP.items():
-        rates = [bare(place, model, 5, workers=CORES, tokens=size).rate for size in sizes]
+        rates = [rate([bare(place, model, 5, workers=CORES, tokens=size)]) for size in sizes]
         share = flops_per_token(place, model) / peak
-        table.add_row(name, *(f"{rate:,.0f} ({rate * share:.0%})" for rate in rates))
+        table.add_row(name, *(f"{each:,.0f} ({each * share:.0%})" for each in rates))
     console.print(table)
 
 
