@@ -1,8 +1,8 @@
 """Everything that a run stands on is lost in the middle of it: it goes on by itself, or the same command carries on.
 
 Real nodes of real processes (survival_cluster.py), a real MLflow server, a real S3 protocol server behind a proxy that
-stumbles, a real disk that is full. What comes out is what comes out of a run that nobody disturbs. What takes minutes
-is in test_soak.py.
+stumbles, a real disk that is full. What comes out is what comes out of a run that nobody disturbs. What takes longest,
+here and in test_soak.py, is for `make soak`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from pipelines.step import Step
 from pipelines.tracking import Tracker
 from pipelines.workspace import Workspace
 
-pytestmark = [pytest.mark.ray, pytest.mark.soak]
+pytestmark = pytest.mark.ray
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +80,7 @@ def test_two_users_ask_at_once_and_lose_workers_and_a_node(cluster: Cluster, und
     assert result_files(tmp_path) == result_files(undisturbed)
 
 
+@pytest.mark.soak
 def test_a_node_joins_and_a_node_leaves_in_the_middle_of_training(
     cluster: Cluster, bench: Bench, tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def server(tmp_path: Path) -> Iterator[TrackingServer]:
         yield made
 
 
+@pytest.mark.soak
 def test_the_tracking_server_goes_away_in_training_and_no_point_is_lost(
     server: TrackingServer, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +163,7 @@ def server_of(bucket: str) -> tuple[str, int]:
     return host, int(port)
 
 
+@pytest.mark.soak
 def test_a_store_that_stumbles_and_is_slow_trains_the_same_model(bench: Bench, bucket: str) -> None:
     """One request of four fails, with a 500, a 503 or a cut line; each takes its time."""
     with in_front_of(*server_of(bucket)) as (store, port):
