@@ -152,7 +152,7 @@ class Cluster:
             self.port, self.dashboard = free_port(), free_port()
             return self._launch(
                 "--head", f"--port={self.port}", f"--dashboard-port={self.dashboard}", "--dashboard-host=127.0.0.1",
-                f"--ray-client-server-port={free_port()}", f"--temp-dir={self.directory}/s", "--num-cpus=0",
+                f"--ray-client-server-port={free_port()}", "--num-cpus=0",
             )  # fmt: skip
 
         self.head = started(lead)
@@ -170,7 +170,9 @@ class Cluster:
         log = self.directory / f"log{self._started}"
         quick = {"RAY_health_check_period_ms": "1000", "RAY_health_check_initial_delay_ms": "1000"}  # a loss is noticed
         ports = [f"--dashboard-agent-listen-port={free_port()}", f"--metrics-export-port={free_port()}"]
-        command = [RAY, "start", "--block", "--object-store-memory=100000000", *ports]
+        # A directory of its own, as on a machine of its own: Ray would unpack our code anew under a driver's feet.
+        place = f"--temp-dir={self.directory}/{self._started}"
+        command = [RAY, "start", "--block", "--object-store-memory=100000000", place, *ports]
         with log.open("wb") as output:
             environment = self.environment | quick
             process = subprocess.Popen([*command, *arguments], env=environment, stdout=output, stderr=output)
@@ -201,11 +203,12 @@ class Cluster:
         wait_for(lambda: bool(found.append(node) or True) if (node := self.working(doing)) else False, doing)
         return found[0]
 
-    def catch(self, doing: str, seconds: float = 480) -> int:
-        """A process in the middle of this, stopped there."""
+    def catch(self, doing: str, run: subprocess.Popen[str] | None = None) -> int:
+        """A process in the middle of this, stopped there. `run` is who should have it done."""
         caught: list[int] = []
 
         def look() -> bool:
+            assert run is None or run.poll() is None, f"it ended before anybody was at {doing}:\n{run.communicate()[0]}"
             for pid in (pid for node in self.nodes for pid in node.workers(doing)):
                 send(pid, signal.SIGSTOP)
                 if title(pid).startswith(doing):
@@ -214,7 +217,7 @@ class Cluster:
                 send(pid, signal.SIGCONT)  # it was done just before
             return False
 
-        wait_for(look, f"somebody at {doing}", seconds)
+        wait_for(look, f"somebody at {doing}")
         return caught[0]
 
     def kill_worker(self, doing: str) -> None:
