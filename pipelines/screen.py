@@ -190,7 +190,9 @@ class RunScreen:
 
     def _rate(self, line: Line) -> str:
         rate = line.rate() if line.state == "running" else None
-        return f"{count(rate)} {line.progress.unit}/s" if rate is not None and line.progress is not None else ""
+        if rate is None or line.progress is None or line.progress.unit == "s":  # seconds pass at one speed
+            return ""
+        return f"{count(rate)} {line.progress.unit}/s"
 
     def _pace(self, line: Line) -> str:
         left = line.left()

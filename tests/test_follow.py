@@ -52,3 +52,13 @@ def test_other_lines_are_shown_as_they_are() -> None:
     text = io.StringIO()
     follow_lines(["a [bold]line[/bold]", "12:00:00  train A/h=1        started"], Console(file=text), PLAN)
     assert text.getvalue() == "a [bold]line[/bold]\n12:00:00  train A/h=1        started\n"
+
+
+def test_seconds_have_no_rate() -> None:
+    text = io.StringIO()
+    screen = RunScreen(Console(file=text, width=200), PLAN)
+    screen.started(ONE)
+    for amount in (Progress(1.0, None, "s", "learning"), Progress(11.0, None, "s", "learning")):
+        screen.lines[ONE.key].began = screen.lines[ONE.key].said = 0.0
+        screen.event(ONE, amount)
+    assert text.getvalue().splitlines()[-1].endswith(" s, learning")
