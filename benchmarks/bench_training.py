@@ -51,7 +51,7 @@ HERE = Path(__file__).resolve().parent
 CORES = len(os.sched_getaffinity(0))
 TOKENS = 2_048  # target tokens of a micro-batch
 SIZES = {"small": ModelConfig(layers=3, d_model=256, d_ff=1024, num_heads=4), "base": ModelConfig()}
-UPDATES = {"small": 12, "base": 5}
+UPDATES = {"small": 26, "base": 8}
 WARM_UP = 2  # updates that are not counted
 NICE = ["nice", "-n", "15"]  # Ray's workers give way to others so much; on a busy machine the others must too
 SWEEP = {
@@ -200,7 +200,7 @@ def job(place: Place, size: str) -> Measured:
     config = TrainConfig(
         model=SIZES[size],
         training=TrainingConfig(
-            steps=steps, tokens_per_update=CORES * TOKENS, log_every=1, checkpoint_every=steps // 2, dev_every=steps
+            steps=steps, tokens_per_update=CORES * TOKENS, log_every=1, checkpoint_every=-(-steps // 2), dev_every=steps
         ),
     )
     on = Resources(train=TrainResources(workers=CORES, cpus_per_worker=1))
@@ -266,12 +266,15 @@ def from_arrays(held: Any, place: int) -> Batch:
 def compare(place: Place, size: str, rounds: int, console: Console) -> None:
     """Reference, bare loop and job in turn, several times, and their ratios."""
     seen: dict[str, list[Measured]] = {"reference": [], "bare": [], "job": []}
-    for _ in range(rounds):
+    peak, per_token = 0.0, flops_per_token(place, SIZES[size])
+    for number in range(1, rounds + 1):
         found = reference(place, size)
         seen["reference"] += [found] if found else []
         seen["bare"].append(bare(place, SIZES[size], UPDATES[size], workers=CORES))
         seen["job"].append(job(place, size))
-    peak, per_token = matmul_rate(), flops_per_token(place, SIZES[size])
+        peak = max(peak, matmul_rate())
+        alone = ", ".join(f"{name} {rate(runs[-1:]):,.0f}" for name, runs in seen.items() if runs)
+        console.print(f"{size}, round {number} by itself: {alone} tokens/s")
     table = Table(title=f"{size}: {SIZES[size].layers}+{SIZES[size].layers} layers, {SIZES[size].d_model} wide")
     for column in ("", "tokens/s", "beside the reference", "of the matmul rate", "memory per process"):
         table.add_column(column, justify="left" if not column else "right")
