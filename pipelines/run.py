@@ -61,7 +61,8 @@ def run(asked: argparse.Namespace) -> int:
         if outcome.made:
             made_steps = [each.step for each in planned.to_do if each.step.key in outcome.made]
             said, took = how_far_off(made_steps, outcome.records, on)
-            console.print(f"Steps added up: {duration(took)}; the plan had said {duration(said)}.")
+            if said:  # of one's own text nobody can tell
+                console.print(f"Steps added up: {duration(took)}; the plan had said {duration(said)}.")
         if targets[-1].stage == "report":
             report = workspace.artifact(targets[-1])
             ending.show(console, recipe, bool(asked.changes or asked.rows), outcome, workspace, report)
