@@ -14,10 +14,8 @@ from __future__ import annotations
 import argparse
 import tempfile
 import threading
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +26,11 @@ from scale_plan import in_own_process, memory_mb, table, timed
 
 from jobs.artifacts import Artifact
 from jobs.configs import Resources
-from jobs.events import Event
 from jobs.micro_batches import INDEX, Stream, read_index
 from jobs.train_curve import flops_by_row
-from pipelines.graph import PlannedStep, plan
+from pipelines.graph import plan
 from pipelines.query import read
-from pipelines.runner import Runner
+from pipelines.runner import Runner, Screen
 from pipelines.step import Step
 from pipelines.tracking import Tracker
 from pipelines.workspace import Workspace
@@ -72,14 +69,8 @@ def show_plan(rows: int) -> None:
 # --- runner and MLflow -----------------------------------------------------------------------------------------------
 
 
-class Silence:
-    def found(self, planned: PlannedStep) -> None: ...
-    def started(self, step: Step) -> None: ...
-    def waits(self, step: Step, why: str) -> None: ...
-    def event(self, step: Step, event: Event) -> None: ...
-    def finished(self, step: Step, record: Mapping[str, Any]) -> None: ...
-    def failed(self, step: Step, sentence: str) -> None: ...
-    def skipped(self, step: Step, because: Step) -> None: ...
+class Silence(Screen):
+    """Nobody is told."""
 
 
 def idle(target: Step) -> Step:
