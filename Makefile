@@ -10,11 +10,11 @@ READY  := $(VENV)/ready
 help:  ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
 
-setup: $(READY)  ## make the virtual environment in .venv (about two minutes, once)
+setup: $(READY)  ## make the virtual environment in .venv (three or four minutes, once)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": make PYTHON=python3.11 ...")'
-	@echo "Setting up .venv: about two minutes and 2 GB, once."
+	@echo "Setting up .venv: three or four minutes without a word and 3 GB, once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' 2>&1 | grep -v '^WARNING: Location' || true
 	@$(BIN)/python -c 'import ray, torch, mlflow, pyarrow, sentencepiece, sacrebleu, pytest' \
