@@ -103,27 +103,28 @@ def distinct(pairs: pa.RecordBatch) -> Array:
 def micro_batches(source_N: Array, target_N: Array, tokens: int) -> list[Array]:
     """Cut the pairs into micro-batches of about `tokens` target tokens with as little padding as may be.
 
-    The pool is halved again and again, each time along the side that would be padded most, so that in the end both
-    sides of a micro-batch are of like lengths. (Sorting by the target alone leaves 13 % padding in the source.)
+    All have as many tokens of source and target together, so that they take equally long: an update waits for the
+    slowest worker. The pool is halved again and again, each time along the side that would be padded most, so that in
+    the end both sides are of like lengths. (Sorting by the target alone leaves 13 % padding in the source.)
     """
+    both_N = source_N + target_N
     total = int(target_N.sum())
-    share = total / max(1, round(total / tokens))  # of target tokens in a micro-batch, so that none is left over
+    share = int(both_N.sum()) / max(1, round(total / tokens))  # of both in a micro-batch, so that none is left over
     limits = PADDED * tokens * max(1.0, int(source_N.sum()) / max(total, 1)), PADDED * tokens
     finished: list[Array] = []
     waiting = [np.arange(len(target_N))] if total else []
     while waiting:
         members = waiting.pop()
-        source, target = source_N[members], target_N[members]
+        source, target, both = source_N[members], target_N[members], both_N[members]
         padded = len(members) * int(source.max()), len(members) * int(target.max())
-        reached = int(target.sum())
-        shares = round(reached / share)
+        shares = round(int(both.sum()) / share)
         if len(members) == 1 or (shares <= 1 and padded[0] <= limits[0] and padded[1] <= limits[1]):
             finished.append(members[np.lexsort((source, target))])
             continue
         shares = max(shares, 2)
-        worse = source if padded[0] * reached > padded[1] * int(source.sum()) else target
+        worse = source if padded[0] * int(target.sum()) > padded[1] * int(source.sum()) else target
         order = np.argsort(worse, kind="stable")
-        middle = int(np.searchsorted(np.cumsum(target[order]), reached * (shares // 2) / shares, side="right"))
+        middle = int(np.searchsorted(np.cumsum(both[order]), int(both.sum()) * (shares // 2) / shares, side="right"))
         middle = min(max(middle, 1), len(members) - 1)
         waiting += [members[order[:middle]], members[order[middle:]]]
     return finished

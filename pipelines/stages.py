@@ -33,7 +33,7 @@ def vocabulary(config: VocabularyConfig, corpora: Step) -> Step:
 
 def shards(config: ShardConfig, corpora: Step, vocabulary: Step, label: str = "") -> Step:
     inputs = {"corpora": corpora, "vocabulary": vocabulary}
-    return Step(stage="shards", job="jobs.shard", config=config, inputs=inputs, label=label)
+    return Step(stage="shards", job="jobs.shard", config=config, inputs=inputs, label=label, version=2)
 
 
 def training(config: TrainConfig, shards: Step, dev: Step, label: str = "") -> Step:

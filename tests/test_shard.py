@@ -21,6 +21,8 @@ from jobs.artifacts import Artifact
 from jobs.configs import CleaningConfig, DataResources, Resources, ShardConfig
 from jobs.encoding import pair_keys
 from jobs.errors import UserError
+from transformer.config import ModelConfig
+from transformer.flops import training_flops
 from transformer.subwords import Subwords
 
 SHARDS = ShardConfig(micro_batch_tokens=500, pool_pairs=250)
@@ -226,12 +228,25 @@ def padding(side: np.ndarray, batches: Sequence[np.ndarray]) -> float:
 def test_micro_batches_are_of_one_size_and_hardly_padded() -> None:
     source, target = lengths_like_translations(100_000)
     batches = pools.micro_batches(source, target, 3125)
-    tokens = np.array([target[batch].sum() for batch in batches])
-    assert abs(tokens.mean() / 3125 - 1) < 0.02
-    assert np.percentile(tokens, 5) > 0.9 * 3125
-    assert tokens.max() < 1.1 * 3125
+    assert abs(target.sum() / len(batches) / 3125 - 1) < 0.02
+    both = np.array([source[batch].sum() + target[batch].sum() for batch in batches])
+    assert np.percentile(both, 5) > 0.9 * both.mean()
+    assert both.max() < 1.1 * both.mean()
     assert padding(source, batches) < 0.05
     assert padding(target, batches) < 0.05
+
+
+def test_the_slowest_of_eight_workers_is_hardly_slower_than_the_mean() -> None:
+    source, target = lengths_like_translations(100_000)
+    batches = pools.micro_batches(source, target, 3125)
+    work = np.array(
+        [
+            len(batch) * training_flops(ModelConfig(), 37_000, source=source[batch].max(), target=target[batch].max())
+            for batch in batches
+        ]
+    )
+    drawn = np.random.default_rng(1).permutation(work)[: len(work) // 8 * 8].reshape(-1, 8)
+    assert drawn.max(axis=1).mean() < 1.1 * work.mean()
 
 
 @settings(max_examples=60, deadline=None)
