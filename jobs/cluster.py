@@ -21,6 +21,12 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
+STILL = {  # of a Ray that we start: nobody reads its gauges or its log lines, and a laptop has two cores for all of it
+    "REPORTER_UPDATE_INTERVAL_MS": "60000",
+    "RAY_metrics_report_interval_ms": "60000",
+    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",  # from so many files on it looks for new ones at intervals only
+    "LOG_NAME_UPDATE_INTERVAL_S": "60",
+}
 
 
 def connect(address: str | None = None, *, cpus: float | None = None, object_store_gb: float = 2.0) -> None:
@@ -30,7 +36,7 @@ def connect(address: str | None = None, *, cpus: float | None = None, object_sto
     """
     if ray.is_initialized():
         return
-    os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
+    prefer(QUIET)
     address = address or os.environ.get("RAY_ADDRESS")
     try:
         if address:
@@ -46,8 +52,14 @@ def connect(address: str | None = None, *, cpus: float | None = None, object_sto
         raise UserError(f"{wanted}: {str(error).splitlines()[0]} `attn doctor` says more.") from error
 
 
+def prefer(settings: Mapping[str, str]) -> None:
+    """Set what nobody has set yet."""
+    os.environ.update({name: value for name, value in settings.items() if name not in os.environ})
+
+
 def start_here(cpus: float | None, object_store_gb: float) -> None:
     """Ray gives itself half a minute to start, which a very busy machine may exceed: once more before we give up."""
+    prefer(STILL)
     for attempt in range(2):
         try:
             ray.init(
