@@ -13,12 +13,7 @@ help:  ## say what can be made
 setup: $(READY)  ## make the virtual environment in .venv (three or four minutes, once)
 
 $(READY): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": make PYTHON=python3.11 ...")'
-	@echo "Setting up .venv: three or four minutes without a word and 3 GB, once."
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' 2>&1 | grep -v '^WARNING: Location' || true
-	@$(BIN)/python -c 'import ray, torch, mlflow, pyarrow, sentencepiece, sacrebleu, pytest' \
-	  || { echo "Set-up failed: run '$(BIN)/python -m pip install --editable .[dev]' to see why."; exit 1; }
+	@sh infra/setup.sh $(PYTHON) $(VENV)
 	@touch $@
 
 demo: $(READY)  ## the whole pipeline on the demo language: data, training, translations, BLEU, report

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Make the virtual environment VENV with all that pyproject.toml asks for, and say on one line what is being done.
+# Usage: setup.sh PYTHON VENV      Everything that pip says is kept in VENV/setup.log.
+set -eu
+python=$1 venv=$2
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is "
+    + sys.version.split()[0] + ": make PYTHON=python3.11 ...")'
+echo "Setting up $venv: three or four minutes and 3 GB, once."
+test -x "$venv/bin/python" || "$python" -m venv "$venv"
+
+say() {
+    if [ -t 1 ]; then printf '\r\033[K%s' "$1"; fi
+}
+
+PYTHONUNBUFFERED=1 "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]' 2>&1 |
+    tee "$venv/setup.log" |
+    while read -r verb what _; do
+        case $verb in
+            Collecting) say "looking up $what" ;;
+            Downloading) say "downloading ${what##*/}" ;;
+            Installing) say "installing, the last and longest part" ;;
+        esac
+    done
+say ""
+
+if ! "$venv/bin/python" -c 'import ray, torch, mlflow, pyarrow, sentencepiece, sacrebleu, pytest'; then
+    echo "Set-up failed. The end of $venv/setup.log:"
+    tail -n 8 "$venv/setup.log"
+    exit 1
+fi
