@@ -25,7 +25,7 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(config.relu_dropout)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        out: Tensor = self.outer(self.dropout(F.relu(self.inner(x_BTD))))
+        out: Tensor = self.outer(self.dropout(F.relu(self.inner(x_BTD), inplace=True)))
         return out
 
 

@@ -26,21 +26,21 @@ class Products(NamedTuple):
 
 
 def chunk_losses(hidden_CD: Tensor, gold_C1: Tensor, out: Products, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
-    """(smoothed loss, plain loss, log probabilities) of a chunk; the losses are sums over its tokens."""
+    """(smoothed loss, plain loss, probabilities) of a chunk; the losses are sums over its tokens."""
     wide = out.sum_D.dtype
     scores_CV = (hidden_CD @ out.weight_VD.T).to(wide)
-    log_p_CV = scores_CV.log_softmax(dim=1)
-    nll_C1 = -log_p_CV.gather(1, gold_C1)
-    log_z_C1 = scores_CV.gather(1, gold_C1) + nll_C1
+    p_CV = scores_CV.softmax(dim=1)
+    # log z from the likeliest subword, whose probability is never too small for a logarithm
+    log_z_C = scores_CV.amax(dim=1) - p_CV.amax(dim=1).log()
+    nll = (log_z_C - scores_CV.gather(1, gold_C1)[:, 0]).sum()
     # minus the mean over the vocabulary of log p is log z minus the mean score, and the latter is one small product
-    uniform_C = log_z_C1[:, 0] - hidden_CD.to(wide) @ out.sum_D / scores_CV.size(1)
-    nll = nll_C1.sum()
-    return (1 - smoothing) * nll + smoothing * uniform_C.sum(), nll, log_p_CV
+    uniform = (log_z_C - hidden_CD.to(wide) @ out.sum_D / scores_CV.size(1)).sum()
+    return (1 - smoothing) * nll + smoothing * uniform, nll, p_CV
 
 
-def scores_gradient(log_p_CV: Tensor, gold_C1: Tensor, smoothing: float) -> Tensor:
-    """Probabilities minus the smoothed target, in the place of the log probabilities."""
-    grad_CV = log_p_CV.exp_().sub_(smoothing / log_p_CV.size(1))
+def scores_gradient(p_CV: Tensor, gold_C1: Tensor, smoothing: float) -> Tensor:
+    """Probabilities minus the smoothed target, in the place of the probabilities."""
+    grad_CV = p_CV.sub_(smoothing / p_CV.size(1))
     return grad_CV.scatter_add_(1, gold_C1, grad_CV.new_full(gold_C1.shape, smoothing - 1))
 
 
@@ -63,10 +63,10 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             for start in range(0, hidden_ND.size(0), size):
                 chunk = slice(start, start + size)
                 hidden_CD, gold_C1 = hidden_ND[chunk], gold_N[chunk, None]
-                chunk_loss, chunk_nll, log_p_CV = chunk_losses(hidden_CD, gold_C1, out, smoothing)
+                chunk_loss, chunk_nll, p_CV = chunk_losses(hidden_CD, gold_C1, out, smoothing)
                 loss, nll = loss + chunk_loss, nll + chunk_nll
                 if train:
-                    grad_CV = scores_gradient(log_p_CV, gold_C1, smoothing).to(narrow)
+                    grad_CV = scores_gradient(p_CV, gold_C1, smoothing).to(narrow)
                     torch.mm(grad_CV, out.weight_VD, out=grad_hidden_ND[chunk])
                     if narrow == weight_VD.dtype:
                         grad_weight_VD.addmm_(grad_CV.T, hidden_CD)
