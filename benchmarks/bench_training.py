@@ -10,7 +10,7 @@ was fastest, since a machine that others use makes it slower by more than what i
 checkpoint falls into the updates that count. Text: Multi30k from ATTN_TEST_DATA or ../shared/data, else the demo
 language. The reference needs `transformers`: pip install '.[bench]', or ATTN_BENCH_PYTHON=/a/python/that/has/it.
 
-By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 3] [--no-layouts] [--no-sweep]
+By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 3] [--per-update 8] [--no-layouts]
 """
 
 from __future__ import annotations
@@ -86,8 +86,10 @@ def main() -> None:
         UPDATES.update(dict.fromkeys(UPDATES, max(arguments.updates, WARM_UP + 1)))
     with tempfile.TemporaryDirectory(prefix="attn-bench-") as name:
         cluster.connect(cpus=CORES)
-        place = Place(Path(name))
-        console.print(f"{CORES} cores. {place.text}: micro-batches of {TOKENS:,} target tokens, {CORES} to an update.")
+        place = Place(Path(name), arguments.per_update)
+        console.print(
+            f"{CORES} cores. {place.text}: micro-batches of {TOKENS:,} target tokens, {place.per_update} to an update."
+        )
         for size in arguments.sizes:
             compare(place, size, arguments.rounds, console)
         if arguments.layouts:
@@ -101,6 +103,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="*", default=["small", "base"], choices=list(SIZES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, help=f"of each run, {WARM_UP} of them not counted")
+    parser.add_argument("--per-update", type=int, default=CORES, help="micro-batches; the paper's update has eight")
     choice = argparse.BooleanOptionalAction
     parser.add_argument("--layouts", action=choice, default=True, help="workers x threads of the bare loop")
     parser.add_argument("--sweep", action=choice, default=True, help="sizes of model and micro-batch, bare loop")
@@ -111,8 +114,9 @@ def parse() -> argparse.Namespace:
 class Place:
     """A directory with shards made by the real jobs, and the same micro-batches as plain arrays."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, per_update: int) -> None:
         self.directory = directory
+        self.per_update = per_update
         self.runs = 0
         data = Path(os.environ.get("ATTN_TEST_DATA", HERE.parents[1] / "shared" / "data")) / "multi30k"
         real = data.is_dir()
@@ -139,14 +143,14 @@ class Place:
             self._shards[tokens] = self._make(f"shards-{tokens}", shard, config, **self._inputs)
         return self._shards[tokens]
 
-    def batches(self, updates: int, tokens: int = TOKENS, per_update: int = CORES) -> Path:
+    def batches(self, updates: int, tokens: int = TOKENS) -> Path:
         """The first micro-batches of the stream, in a file of arrays."""
-        file = self.directory / f"batches-{updates}-{tokens}-{per_update}.npz"
+        file = self.directory / f"batches-{updates}-{tokens}.npz"
         if not file.exists():
             index = read_index(self.shards(tokens))
-            stream, reader = Stream(index, 1, per_update), Reader(self.shards(tokens), index)
+            stream, reader = Stream(index, 1, self.per_update), Reader(self.shards(tokens), index)
             arrays: dict[str, Any] = {}
-            for position in range(updates * per_update):
+            for position in range(updates * self.per_update):
                 made = reader.read(stream.row(position))
                 gold = torch.full(made.target_in_BT.shape, PAD)
                 gold.view(-1)[made.real_N] = made.gold_N
@@ -200,14 +204,18 @@ def job(place: Place, size: str) -> Measured:
     config = TrainConfig(
         model=SIZES[size],
         training=TrainingConfig(
-            steps=steps, tokens_per_update=CORES * TOKENS, log_every=1, checkpoint_every=-(-steps // 2), dev_every=steps
+            steps=steps,
+            tokens_per_update=place.per_update * TOKENS,
+            log_every=1,
+            checkpoint_every=-(-steps // 2),
+            dev_every=steps,
         ),
     )
     on = Resources(train=TrainResources(workers=CORES, cpus_per_worker=1))
     facts = train.run(config, shards=place.shards(), dev=place.dev, out=out, on=on, log=ignore)
     points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
     index = read_index(place.shards())
-    stream = Stream(index, config.training.seed, CORES)
+    stream = Stream(index, config.training.seed, place.per_update)
     tokens = [float(index.target_tokens[stream.rows(int(point["update"]))].sum()) for point in points]
     seconds = [count / point["tokens_per_second"] for count, point in zip(tokens, points, strict=True)]
     return Measured(tokens[WARM_UP:], seconds[WARM_UP:], float(facts["peak_memory_gb"]))
@@ -219,7 +227,7 @@ def task_of(place: Place, model: ModelConfig, updates: int, tokens: int = TOKENS
         "vocabulary_size": place.shards(tokens).read_json("about.json")["vocabulary_size"],
         "batches": str(place.batches(updates, tokens)),
         "updates": updates,
-        "per_update": CORES,
+        "per_update": place.per_update,
     }
 
 
