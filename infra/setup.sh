@@ -13,18 +13,23 @@ say() {
     if [ -t 1 ]; then printf '\r\033[K%s' "$1"; fi
 }
 
-PYTHONUNBUFFERED=1 "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]' 2>&1 |
+install() {
+    "$venv/bin/python" -u -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]' 2>&1
+}
+
+rm -f "$venv/failed"
+{ install || touch "$venv/failed"; } |
     tee "$venv/setup.log" |
     while read -r verb what _; do
-        case $verb in
-            Collecting) say "looking up $what" ;;
-            Downloading) say "downloading ${what##*/}" ;;
-            Installing) say "installing, the last and longest part" ;;
+        case "$verb $what" in
+            Collecting*) say "looking up $what" ;;
+            Downloading*) say "downloading ${what##*/}" ;;
+            'Installing collected') say "installing, the last and longest part" ;;
         esac
     done
 say ""
 
-if ! "$venv/bin/python" -c 'import ray, torch, mlflow, pyarrow, sentencepiece, sacrebleu, pytest'; then
+if [ -e "$venv/failed" ]; then
     echo "Set-up failed. The end of $venv/setup.log:"
     tail -n 8 "$venv/setup.log"
     exit 1
