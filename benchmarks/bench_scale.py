@@ -26,7 +26,7 @@ from scale_plan import in_own_process, memory_mb, table, timed
 
 from jobs.artifacts import Artifact
 from jobs.configs import Resources
-from jobs.micro_batches import INDEX, Stream, read_index
+from jobs.micro_batches import INDEX, Stream, deal, read_index
 from jobs.train_curve import flops_by_row
 from pipelines.graph import plan
 from pipelines.query import read
@@ -140,18 +140,24 @@ def show_index(ranks: int) -> None:
             shards = write_index(Path(directory), count)
             size = (Path(directory) / INDEX).stat().st_size / 2**20
             once, index = timed(lambda: read_index(shards))  # noqa: B023
-            costs = timed(lambda: flops_by_row(index, ModelConfig(), 37_000))[0]  # noqa: B023
+            counting, costs = timed(lambda: flops_by_row(index, ModelConfig(), 37_000))  # noqa: B023
             threads = [threading.Thread(target=read_index, args=(shards,)) for _ in range(ranks)]
             together = timed(lambda: [[t.start() for t in threads], [t.join() for t in threads]])[0]  # noqa: B023
         print(
             f"  {name}, {count:,} micro-batches: file {size:.1f} MB, in memory {7 * 8 * count / 2**20:.0f} MB; "
-            f"one reads it in {once:.2f} s, {ranks} here in {together:.2f} s; costs of all micro-batches {costs:.1f} s"
+            f"one reads it in {once:.2f} s, {ranks} here in {together:.2f} s; "
+            f"costs of all micro-batches {1000 * counting:.0f} ms"
         )
         for per_update in (8, ranks, 1000):
             stream = Stream(index, 1, per_update)
             stream.rows(1)  # the permutation of the epoch
             took = timed(lambda: [stream.rows(update) for update in range(2, 22)])[0] / 20  # noqa: B023
-            print(f"    an update of {per_update:,} micro-batches is looked up in {1000 * took:.2f} ms on every rank")
+            work = costs[stream.rows(2)].tolist()
+            dealt = timed(lambda: [deal(work, per_update) for _ in range(20)])[0] / 20  # noqa: B023
+            print(
+                f"    an update of {per_update:,} micro-batches is looked up in {1000 * took:.2f} ms on every rank, "
+                f"and dealt to as many in {1000 * dealt:.2f} ms"
+            )
 
 
 def show_checkpoint(ranks: int) -> None:

@@ -129,12 +129,11 @@ class Curve:
         return made
 
 
-def flops_by_row(index: Index, model: ModelConfig, vocabulary_size: int) -> NDArray[np.float64]:
-    """Training FLOPs of every micro-batch, from the mean lengths of its pairs."""
-    source, target = index.source_tokens / index.pairs, index.target_tokens / index.pairs
-    return np.array(
-        [
-            pairs * training_flops(model, vocabulary_size, source=s, target=t)
-            for pairs, s, t in zip(index.pairs.tolist(), source.tolist(), target.tolist(), strict=True)
-        ]
-    )
+def flops_by_row(
+    index: Index, model: ModelConfig, vocabulary_size: int, *, padded: bool = False
+) -> NDArray[np.float64]:
+    """Training FLOPs of every micro-batch: of its real tokens by the mean lengths of its pairs, or with its padding."""
+    source: Any = index.longest_source if padded else index.source_tokens / index.pairs
+    target: Any = index.longest_target if padded else index.target_tokens / index.pairs
+    per_pair: Any = training_flops(model, vocabulary_size, source=source, target=target)
+    return np.asarray(index.pairs * per_pair, dtype=np.float64)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
+from functools import lru_cache
 from itertools import islice
 
 import ray
@@ -24,7 +25,7 @@ import torch.distributed as dist
 
 from jobs.errors import UserError
 from jobs.events import Event, Metrics, Note, Progress
-from jobs.micro_batches import Stream, read_ahead, read_index
+from jobs.micro_batches import Stream, deal, read_ahead, read_index
 from jobs.train_checkpoints import Saver, last_checkpoint
 from jobs.train_curve import Curve, NotFinite, Point, Standing, flops_by_row
 from jobs.train_plan import Plan
@@ -100,6 +101,8 @@ class Worker:
         refuse_too_long(plan, max(self.index.longest, self.dev_index.longest))
         self.stream = Stream(self.index, self.config.seed, plan.per_update)
         self.flops = flops_by_row(self.index, plan.model, plan.vocabulary_size)
+        self.work = flops_by_row(self.index, plan.model, plan.vocabulary_size, padded=True)
+        self.own_places = lru_cache(maxsize=64)(self._own_places)  # asked for by the reader, and again when it is due
         self.model = self._build()
         self.optimizer = make_optimizer(self.model, self.config)
         self.gradients = Gradients(self.model, plan.per_update)
@@ -158,7 +161,7 @@ class Worker:
                 self.model,
                 self.optimizer,
                 self.gradients,
-                islice(ahead, len(self._own_places())),
+                islice(ahead, len(self.own_places(number))),
                 tokens=int(self.index.target_tokens[rows].sum()),
                 learning_rate=self._rate(number),
                 config=self.config,
@@ -170,16 +173,16 @@ class Worker:
             self._look()
         self._progress(number)
 
-    def _own_places(self) -> range:
+    def _own_places(self, number: int) -> list[int]:
         """Which of an update's micro-batches are this rank's."""
-        return range(self.ranks.rank, self.plan.per_update, self.ranks.world_size)
+        return deal(self.work[self.stream.rows(number)].tolist(), self.ranks.world_size)[self.ranks.rank]
 
     def _micro_batches(self, first: int) -> Generator[MicroBatch]:
         """This rank's micro-batches from update `first` on, read ahead."""
 
         def places() -> Iterator[tuple[int, int]]:
             for number in range(first, self.config.steps + 1):
-                for place in self._own_places():
+                for place in self.own_places(number):
                     yield place, self.stream.positions(number)[place]
 
         rows = (self.stream.row(position) for _, position in places())

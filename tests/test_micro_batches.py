@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny_shards import tiny_shards
 
 from jobs import micro_batches
 from jobs.artifacts import Artifact
 from jobs.errors import UserError
-from jobs.micro_batches import Reader, Stream, prefetch, ragged, read_ahead, read_index
+from jobs.micro_batches import Reader, Stream, deal, prefetch, ragged, read_ahead, read_index
 from jobs.train_plan import Plan, micro_batches_per_update
 from jobs.train_worker import refuse_too_long
 from transformer.config import ModelConfig, TrainingConfig
@@ -94,10 +95,24 @@ def test_what_goes_wrong_ahead_is_said_in_its_place() -> None:
         next(items)
 
 
-def test_workers_share_an_update_without_gap_or_overlap(shards: Artifact) -> None:
-    for world in (1, 2, 3, 5):
-        taken = Counter(place for rank in range(world) for place in range(rank, 5, world))
-        assert taken == Counter(range(5))
+@given(st.lists(st.floats(1, 10), min_size=1, max_size=40), st.integers(1, 9))
+def test_workers_share_an_update_without_gap_or_overlap(work: list[float], workers: int) -> None:
+    hands = deal(work, workers)
+    assert sorted(place for hand in hands for place in hand) == list(range(len(work)))
+    assert all(hand == sorted(hand) for hand in hands)
+    loads = [sum(work[place] for place in hand) for hand in hands]
+    assert max(loads) - min(loads) <= max(work) + 1e-9  # nobody could hand one on and be better off
+    assert len(work) < workers or all(hands)
+
+
+def test_like_work_is_dealt_in_like_numbers_and_evened_out() -> None:
+    work = np.random.default_rng(1).normal(1, 0.04, (500, 8))
+    dealt = [deal(update.tolist(), 2) for update in work]
+    assert all(len(hand) == 4 for hands in dealt for hand in hands)
+    slowest = [max(update[hand].sum() for hand in hands) for update, hands in zip(work, dealt, strict=True)]
+    in_turn = [max(update[0::2].sum(), update[1::2].sum()) for update in work]
+    assert np.mean(slowest) < 1.004 * work.sum(axis=1).mean() / 2
+    assert np.mean(in_turn) > 1.01 * work.sum(axis=1).mean() / 2
 
 
 def test_tokens_of_an_update_in_whole_micro_batches() -> None:
