@@ -26,6 +26,7 @@ STILL = {  # of a Ray that we start: nobody reads its gauges or its log lines, a
     "RAY_metrics_report_interval_ms": "60000",
     "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",  # from so many files on it looks for new ones at intervals only
     "LOG_NAME_UPDATE_INTERVAL_S": "60",
+    "RAY_event_stats": "0",  # its processes wake up a hundred times a second, and would time each time
 }
 
 

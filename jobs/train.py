@@ -34,7 +34,7 @@ from jobs.train_plan import Mailbox, Plan, micro_batches_per_update
 from jobs.train_snapshot import STATE, checkpoint_names, mend, update_of
 
 WORKER = "jobs.train_worker"  # loaded by name, in the workers only: it brings torch
-POLL_SECONDS = 0.5
+POLL_SECONDS = 1.0
 RESIZE_SECONDS = 60.0  # between two looks at whether nodes came back, where a profile has min_workers
 WORKER_ENVIRONMENT = {
     # glibc gives large blocks back to the kernel at once and pays for fresh pages at every step: let it keep them
@@ -44,7 +44,7 @@ WORKER_ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
 }
 CONTROLLER_ENVIRONMENT = {
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "1",
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a lost node costs the updates since the last checkpoint, no more
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",  # it may count on a node that is gone: then count again soon
 }
