@@ -4,13 +4,15 @@ Reference  MarianMTModel, the same dropout, attention kernel and fused Adam, in 
 Bare       our update on the same workers and threads as the job, batches in memory: no Ray, no files, no checkpoints
 Job        jobs/train.py as `attn run` runs it: Ray Train, Parquet reader, logging, checkpoints
 
-All take the same micro-batches of the same shards in the same order, as many to an update, in turn, several rounds.
-Rates are real target tokens per second over all updates but the first ones; each update counts as in the round where it
-was fastest, since a machine that others use makes it slower by more than what is to be measured. The job's first
-checkpoint falls into the updates that count. Text: Multi30k from ATTN_TEST_DATA or ../shared/data, else the demo
-language. The reference needs `transformers`: pip install '.[bench]', or ATTN_BENCH_PYTHON=/a/python/that/has/it.
+All take the same micro-batches of the same shards in the same order, eight to an update, in turn,
+several rounds. The matmul rate is that of large products in one process per core, all at once.
+Rates are real target tokens per second over all updates but the first; each update counts as in the round where it was
+fastest, since a machine that others use makes it slower by more than what is to be measured. (That slows the reference
+most: its threads wait for each other at every product. The median of the rounds' own ratios is what one usually sees.)
+The job's first checkpoint falls into the updates that count. Text: Multi30k from ATTN_TEST_DATA or ../shared/data, else
+the demo language. The reference needs `transformers`: pip install '.[bench]', or ATTN_BENCH_PYTHON=/a/python/with/it.
 
-By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 3] [--per-update 8] [--no-layouts]
+By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 3] [--no-layouts] [--no-sweep]
 """
 
 from __future__ import annotations
@@ -25,12 +27,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
+import ray
 import torch
 import torch.distributed as dist
 from rich.console import Console
@@ -40,7 +45,8 @@ from jobs import cluster, fetch, shard, train, vocabulary
 from jobs.artifacts import Artifact
 from jobs.configs import DemoCorpus, FilesCorpus, Resources, ShardConfig, TrainConfig, TrainResources, VocabularyConfig
 from jobs.events import Event
-from jobs.micro_batches import Reader, Stream, read_index
+from jobs.micro_batches import Reader, Stream, deal, read_index
+from jobs.train_curve import flops_by_row
 from transformer.batching import Batch
 from transformer.config import PAD, ModelConfig, TrainingConfig
 from transformer.flops import training_flops
@@ -51,8 +57,8 @@ HERE = Path(__file__).resolve().parent
 CORES = len(os.sched_getaffinity(0))
 TOKENS = 2_048  # target tokens of a micro-batch
 SIZES = {"small": ModelConfig(layers=3, d_model=256, d_ff=1024, num_heads=4), "base": ModelConfig()}
-UPDATES = {"small": 26, "base": 8}
-WARM_UP = 2  # updates that are not counted
+UPDATES = {"small": 8, "base": 3}
+WARM_UP = 1  # updates that are not counted
 NICE = ["nice", "-n", "15"]  # Ray's workers give way to others so much; on a busy machine the others must too
 SWEEP = {
     "4+4, 128/512": ModelConfig(layers=4, d_model=128, d_ff=512, num_heads=4),
@@ -79,13 +85,13 @@ def rate(runs: list[Measured]) -> float:
 def main() -> None:
     arguments = parse()
     if arguments.task:
-        print(json.dumps(bare_worker(json.loads(arguments.task))))
+        task = json.loads(arguments.task)
+        print(json.dumps(products(task["products"]) if "products" in task else bare_worker(task)))
         return
     console = Console()
     if arguments.updates:
         UPDATES.update(dict.fromkeys(UPDATES, max(arguments.updates, WARM_UP + 1)))
     with tempfile.TemporaryDirectory(prefix="attn-bench-") as name:
-        cluster.connect(cpus=CORES)
         place = Place(Path(name), arguments.per_update)
         console.print(
             f"{CORES} cores. {place.text}: micro-batches of {TOKENS:,} target tokens, {place.per_update} to an update."
@@ -103,7 +109,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="*", default=["small", "base"], choices=list(SIZES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, help=f"of each run, {WARM_UP} of them not counted")
-    parser.add_argument("--per-update", type=int, default=CORES, help="micro-batches; the paper's update has eight")
+    parser.add_argument("--per-update", type=int, default=8, help="micro-batches, over all workers")
     choice = argparse.BooleanOptionalAction
     parser.add_argument("--layouts", action=choice, default=True, help="workers x threads of the bare loop")
     parser.add_argument("--sweep", action=choice, default=True, help="sizes of model and micro-batch, bare loop")
@@ -134,7 +140,8 @@ class Place:
 
     def _make(self, name: str, job: Any, config: Any, **inputs: Artifact) -> Artifact:
         out = Artifact(str(self.directory / name))
-        job.run(config, **inputs, out=out, on=Resources(), log=ignore)
+        with on_ray():
+            job.run(config, **inputs, out=out, on=Resources(), log=ignore)
         return out
 
     def shards(self, tokens: int = TOKENS) -> Artifact:
@@ -143,12 +150,15 @@ class Place:
             self._shards[tokens] = self._make(f"shards-{tokens}", shard, config, **self._inputs)
         return self._shards[tokens]
 
+    def stream(self, tokens: int = TOKENS) -> Stream:
+        return Stream(read_index(self.shards(tokens)), TrainingConfig().seed, self.per_update)
+
     def batches(self, updates: int, tokens: int = TOKENS) -> Path:
         """The first micro-batches of the stream, in a file of arrays."""
         file = self.directory / f"batches-{updates}-{tokens}.npz"
         if not file.exists():
             index = read_index(self.shards(tokens))
-            stream, reader = Stream(index, 1, self.per_update), Reader(self.shards(tokens), index)
+            stream, reader = self.stream(tokens), Reader(self.shards(tokens), index)
             arrays: dict[str, Any] = {}
             for position in range(updates * self.per_update):
                 made = reader.read(stream.row(position))
@@ -158,6 +168,16 @@ class Place:
                 arrays |= {f"{part}{position}": tensor.numpy() for part, tensor in parts.items()}
             np.savez(file, **arrays)
         return file
+
+
+@contextmanager
+def on_ray() -> Iterator[None]:
+    """Ray is there for our jobs only: its processes would take their share of a core from the others."""
+    cluster.connect(cpus=CORES)
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 def files(data: Path, name: str) -> FilesCorpus:
@@ -188,12 +208,24 @@ def bare(place: Place, model: ModelConfig, updates: int, *, workers: int, tokens
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     task = task_of(place, model, updates, tokens) | {"threads": CORES // workers, "workers": workers, "port": port}
+    work = flops_by_row(read_index(place.shards(tokens)), model, task["vocabulary_size"], padded=True)
+    rows = [place.stream(tokens).rows(number) for number in range(1, updates + 1)]
+    hands = [deal(work[each].tolist(), workers) for each in rows]
+    return measured(
+        at_once([task | {"rank": rank, "places": [hand[rank] for hand in hands]} for rank in range(workers)])
+    )
+
+
+def at_once(tasks: Sequence[dict[str, Any]]) -> list[Any]:
+    """What processes of our own say to these tasks, all running at the same time."""
     here = [*NICE, sys.executable, str(Path(__file__)), "--task"]
-    commands = [[*here, json.dumps(task | {"rank": rank})] for rank in range(workers)]
     environment = os.environ | train.WORKER_ENVIRONMENT
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for command in commands]
+    started = [
+        subprocess.Popen([*here, json.dumps(task)], stdout=subprocess.PIPE, text=True, env=environment)
+        for task in tasks
+    ]
     said = [process.communicate()[0] for process in started]
-    return measured([json.loads(text.splitlines()[-1]) for text in said])
+    return [json.loads(text.splitlines()[-1]) for text in said]
 
 
 def job(place: Place, size: str) -> Measured:
@@ -212,10 +244,10 @@ def job(place: Place, size: str) -> Measured:
         ),
     )
     on = Resources(train=TrainResources(workers=CORES, cpus_per_worker=1))
-    facts = train.run(config, shards=place.shards(), dev=place.dev, out=out, on=on, log=ignore)
+    with on_ray():
+        facts = train.run(config, shards=place.shards(), dev=place.dev, out=out, on=on, log=ignore)
     points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
-    index = read_index(place.shards())
-    stream = Stream(index, config.training.seed, place.per_update)
+    index, stream = read_index(place.shards()), place.stream()
     tokens = [float(index.target_tokens[stream.rows(int(point["update"]))].sum()) for point in points]
     seconds = [count / point["tokens_per_second"] for count, point in zip(tokens, points, strict=True)]
     return Measured(tokens[WARM_UP:], seconds[WARM_UP:], float(facts["peak_memory_gb"]))
@@ -251,9 +283,7 @@ def bare_worker(task: dict[str, Any]) -> dict[str, Any]:
     for number in range(task["updates"]):
         batches = [from_arrays(held, number * per_update + place) for place in range(per_update)]
         total = sum(batch.target_tokens for batch in batches)
-        mine = [
-            MicroBatch(p, number * per_update + p, batches[p]) for p in range(ranks.rank, per_update, task["workers"])
-        ]
+        mine = [MicroBatch(p, number * per_update + p, batches[p]) for p in task["places"][number]]
         started = time.perf_counter()
         update(model, optimizer, gradients, mine, tokens=total, learning_rate=1e-4, config=config, ranks=ranks)
         spent.append(time.perf_counter() - started)
@@ -284,13 +314,16 @@ def compare(place: Place, size: str, rounds: int, console: Console) -> None:
         alone = ", ".join(f"{name} {rate(runs[-1:]):,.0f}" for name, runs in seen.items() if runs)
         console.print(f"{size}, round {number} by itself: {alone} tokens/s")
     table = Table(title=f"{size}: {SIZES[size].layers}+{SIZES[size].layers} layers, {SIZES[size].d_model} wide")
-    for column in ("", "tokens/s", "beside the reference", "of the matmul rate", "memory per process"):
+    columns = ("", "tokens/s", "beside the reference", "median round", "of the matmul rate", "memory per process")
+    for column in columns:
         table.add_column(column, justify="left" if not column else "right")
     rates = {name: rate(runs) for name, runs in seen.items() if runs}
     for name, reached in rates.items():
-        ratio = f"{reached / rates['reference']:.2f}x" if "reference" in rates else "-"
-        memory = median(m.memory_gb for m in seen[name])
-        table.add_row(name, f"{reached:,.0f}", ratio, f"{reached * per_token / peak:.0%}", f"{memory:.2f} GB")
+        at_best = f"{reached / rates['reference']:.2f}x" if "reference" in rates else "-"
+        by_round = [rate([run]) / rate([other]) for run, other in zip(seen[name], seen["reference"], strict=False)]
+        usual = f"{median(by_round):.2f}x" if by_round else "-"
+        memory = f"{median(m.memory_gb for m in seen[name]):.2f} GB"
+        table.add_row(name, f"{reached:,.0f}", at_best, usual, f"{reached * per_token / peak:.0%}", memory)
     console.print(table)
     console.print(f"Ray, reader, logging and checkpoints cost {1 - rates['job'] / rates['bare']:.1%} of the bare loop.")
     if "reference" not in rates:
@@ -302,7 +335,7 @@ def layouts(place: Place, console: Console) -> None:
     for column in ("model", *(f"{w} x {CORES // w}" for w in divisors(CORES))):
         table.add_column(column, justify="left" if column == "model" else "right")
     for name, model in SWEEP.items():
-        rates = (rate([bare(place, model, 5, workers=workers)]) for workers in divisors(CORES))
+        rates = (rate([bare(place, model, WARM_UP + 1, workers=workers)]) for workers in divisors(CORES))
         table.add_row(name, *(f"{each:,.0f}" for each in rates))
     console.print(table)
 
@@ -314,7 +347,7 @@ def sweep(place: Place, console: Console) -> None:
         table.add_column(column, justify="left" if column == "model" else "right")
     peak = matmul_rate()
     for name, model in SWEEP.items():
-        rates = [rate([bare(place, model, 5, workers=CORES, tokens=size)]) for size in sizes]
+        rates = [rate([bare(place, model, WARM_UP + 1, workers=CORES, tokens=size)]) for size in sizes]
         share = flops_per_token(place, model) / peak
         table.add_row(name, *(f"{each:,.0f} ({each * share:.0%})" for each in rates))
     console.print(table)
@@ -324,16 +357,21 @@ def divisors(number: int) -> list[int]:
     return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
-def matmul_rate(size: int = 1_024) -> float:
-    """FLOP/s of a large matrix product on all cores: the most that a training loop could reach."""
-    torch.set_num_threads(CORES)
-    square = torch.ones(size, size)
-    best = float("inf")
-    for _ in range(10):
+def matmul_rate() -> float:
+    """FLOP/s of large matrix products on all cores, a process on each: the most that a training loop could reach."""
+    return float(sum(at_once([{"products": 4.0}] * CORES)))
+
+
+def products(seconds: float, size: int = 1_024, together: int = 10) -> float:
+    """FLOP/s of one thread that does nothing but products: `together` of them (a third of a second) at their best."""
+    torch.set_num_threads(1)
+    square, best, begun = torch.ones(size, size), float("inf"), time.perf_counter()
+    while time.perf_counter() - begun < seconds:
         started = time.perf_counter()
-        square @ square
+        for _ in range(together):
+            square @ square
         best = min(best, time.perf_counter() - started)
-    return 2 * size**3 / best
+    return together * 2 * size**3 / best
 
 
 def flops_per_token(place: Place, model: ModelConfig) -> float:
