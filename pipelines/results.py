@@ -55,7 +55,7 @@ def listed(result: Result) -> dict[str, Any]:
         "PPL": number(result.metrics.get("perplexity"), 3),
         "parameters": number(result.metrics.get("parameters"), 0),
         "run": result.run_id[:8],
-        "paper's BLEU": number(result.metrics.get("bleu_paper"), 2),
+        "BLEU the paper's way": number(result.metrics.get("bleu_paper"), 2),
         "chrF": number(result.metrics.get("chrf"), 2),
         "updates": result.params.get("steps"),
         "when": result.when,
