@@ -4,13 +4,13 @@ Reference  MarianMTModel, the same dropout, attention kernel and fused Adam, in 
 Bare       our update on the same workers and threads as the job, batches in memory: no Ray, no files, no checkpoints
 Job        jobs/train.py as `attn run` runs it: Ray Train, Parquet reader, logging, checkpoints
 
-All take the same micro-batches of the same shards in the same order, eight to an update, in turn,
-several rounds. The matmul rate is that of large products in one process per core, all at once.
-Rates are real target tokens per second over all updates but the first; each update counts as in the round where it was
+All take the same micro-batches of the same shards in the same order, eight to an update, in turn, several rounds. Rates
+are real target tokens per second over all updates but the first; each update counts as in the round where it was
 fastest, since a machine that others use makes it slower by more than what is to be measured. (That slows the reference
 most: its threads wait for each other at every product. The median of the rounds' own ratios is what one usually sees.)
-The job's first checkpoint falls into the updates that count. Text: Multi30k from ATTN_TEST_DATA or ../shared/data, else
-the demo language. The reference needs `transformers`: pip install '.[bench]', or ATTN_BENCH_PYTHON=/a/python/with/it.
+The job's first checkpoint falls into the updates that count. The matmul rate is that of large products in one process
+per core, all at once. Text: Multi30k from ATTN_TEST_DATA or ../shared/data, else the demo language. The reference needs
+`transformers`: pip install '.[bench]', or ATTN_BENCH_PYTHON=/a/python/with/it.
 
 By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 3] [--no-layouts] [--no-sweep]
 """
