@@ -14,23 +14,22 @@ import json
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
-import ray
 from ray.train.v2._internal.exceptions import UserExceptionWithTraceback, WorkerHealthCheckFailedError
-from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+from ray.train.v2.api.config import CheckpointConfig, FailureConfig, LoggingConfig, RunConfig, ScalingConfig
 from ray.train.v2.api.exceptions import WorkerGroupError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from jobs.artifacts import WORK, Artifact
 from jobs.cluster import require_resources
 from jobs.configs import Resources, TrainConfig
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note
+from jobs.mailbox import Mailbox
 from jobs.object_store import resolve
 from jobs.train_backend import GroupConfig, LeanTrainer
-from jobs.train_plan import Mailbox, Plan, micro_batches_per_update
+from jobs.train_plan import Plan, micro_batches_per_update
 from jobs.train_snapshot import STATE, checkpoint_names, mend, update_of
 
 WORKER = "jobs.train_worker"  # loaded by name, in the workers only: it brings torch
@@ -106,7 +105,7 @@ def make_plan(config: TrainConfig, shards: Artifact, dev: Artifact, place: Artif
         precision=on.train.precision,
         compile=on.train.compile,
         worker_flops=on.device_tflops * 1e12 * per_worker if on.device_tflops else None,
-        mailbox=None,
+        mailbox=Mailbox(),
     )
 
 
@@ -133,9 +132,6 @@ def work(settings: dict[str, Any]) -> None:
 
 def fit(plan: Plan, on: Resources, log: Log) -> None:
     """Train to the end, passing on what rank 0 says meanwhile."""
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    post: Any = ray.remote(num_cpus=0)(Mailbox)
-    mailbox = post.options(scheduling_strategy=here).remote()  # where no lost node takes it along
     storage = resolve(plan.run.uri)
     for setting, value in CONTROLLER_ENVIRONMENT.items():
         os.environ.setdefault(setting, value)
@@ -146,17 +142,20 @@ def fit(plan: Plan, on: Resources, log: Log) -> None:
         failure_config=FailureConfig(max_failures=on.train.max_failures),
         checkpoint_config=CheckpointConfig(num_to_keep=plan.training.keep_checkpoints),
         worker_runtime_env={"env_vars": WORKER_ENVIRONMENT},
+        logging_config=LoggingConfig(log_level="WARNING"),
     )
     trainer = LeanTrainer(
         work,
-        train_loop_config={"plan": replace(plan, mailbox=mailbox)},
+        train_loop_config={"plan": plan},
         backend_config=GroupConfig(),
         scaling_config=scaling(plan, on, log),
         run_config=settings,
     )
-    problem = attend_to(trainer, mailbox, log)
-    sentence = ray.get(mailbox.failure.remote())
-    ray.kill(mailbox)
+    try:
+        problem = attend_to(trainer, plan.mailbox, log)
+        sentence = plan.mailbox.failure()
+    finally:
+        plan.mailbox.remove()
     if sentence is not None:
         raise UserError(sentence)
     if problem is not None:
@@ -183,7 +182,7 @@ def culprit(problem: Exception) -> BaseException | None:
     return next((each._base_exc for each in failures if isinstance(each, UserExceptionWithTraceback)), None)
 
 
-def attend_to(trainer: LeanTrainer, mailbox: Any, log: Log) -> Exception | None:
+def attend_to(trainer: LeanTrainer, mailbox: Mailbox, log: Log) -> Exception | None:
     """Run the trainer in a thread of its own while this one empties the mailbox. What went wrong, if anything."""
     problems: list[Exception] = []
 
@@ -197,6 +196,6 @@ def attend_to(trainer: LeanTrainer, mailbox: Any, log: Log) -> Exception | None:
     thread.start()
     while thread.is_alive():
         thread.join(POLL_SECONDS)
-        for event in ray.get(mailbox.take.remote()):
+        for event in mailbox.take():
             log(event)
     return problems[0] if problems else None

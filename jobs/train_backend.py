@@ -1,20 +1,30 @@
 """Ray Train with no more processes and libraries than a run of ours needs: a table of the paper has twenty runs.
 
 How the workers find each other: addresses by Ray, the group by torch.distributed in the worker. Ray's own torch backend
-does the same, but makes the driver and the controller of every run load torch.
+does the same, but makes the driver load torch. Who watches over them: Ray Train's controller, in a thread of the driver
+instead of a process of its own, since it ends with the driver anyway.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass
 from typing import Any
 
+import ray
 from ray.train._internal.utils import get_address_and_port
 from ray.train.backend import Backend, BackendConfig
 from ray.train.v2._internal.callbacks import DatasetsCallback
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
+from ray.train.v2._internal.execution.context import TrainRunContext
+from ray.train.v2._internal.execution.controller import TrainController
+from ray.train.v2._internal.execution.scaling_policy import FixedScalingPolicy
+from ray.train.v2._internal.execution.worker_group import WorkerGroup
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+from ray.train.v2.api.result import Result
+
+from jobs.cluster import grows
 
 
 def remember(address: str, port: int) -> None:
@@ -39,10 +49,55 @@ class GroupConfig(BackendConfig):
         return GroupBackend
 
 
+class FixedHere(FixedScalingPolicy):
+    """As many workers as asked for, on a cluster that does not grow: nobody need be told how many."""
+
+    def after_controller_start(self, train_run_context: TrainRunContext) -> None:
+        pass
+
+    def _maybe_send_resource_request(self) -> None:
+        pass
+
+
+class WorkersOfDriver(WorkerGroup):
+    """Workers without a handle of their controller's process: there is none, and nothing of ours asks it anything."""
+
+    def _init_train_context_on_workers(self, workers: list[Any], sync_actor: Any, args: dict[str, list[Any]]) -> None:
+        ray.get(
+            [
+                worker.actor.init_train_context.remote(
+                    train_run_context=self._train_run_context,
+                    distributed_context=worker.distributed_context,
+                    synchronization_actor=sync_actor,
+                    storage_context=self._storage_context,
+                    worker_callbacks=self._worker_callbacks_to_propagate,
+                    controller_actor=None,
+                    **{name: values[place] for name, values in args.items()},
+                )
+                for place, worker in enumerate(workers)
+            ]
+        )
+        self._decorate_worker_log_file_paths(workers)
+
+
+class Controller(TrainController):
+    worker_group_cls = WorkersOfDriver
+
+
 class LeanTrainer(DataParallelTrainer):
-    """Without the process that feeds Ray datasets (we read micro-batches ourselves) and the one that clears the
-    placement group if the controller dies (Ray does so when its owner is gone): a third of a small run's start."""
+    """Without four processes that Ray Train would start: the controller's, one that talks to the autoscaler where there
+    is none, one that feeds Ray datasets (we read micro-batches ourselves) and one that clears the placement group if
+    the controller dies (Ray does so when its owner is gone)."""
 
     def _create_default_callbacks(self) -> list[Any]:
         needless = (DatasetsCallback, PlacementGroupCleanerCallback)
         return [callback for callback in super()._create_default_callbacks() if not isinstance(callback, needless)]
+
+    def _initialize_and_run_controller(self, **settings: Any) -> Result:
+        policy = settings["scaling_policy"]
+        if isinstance(policy, FixedScalingPolicy) and not grows():
+            settings["scaling_policy"] = FixedHere(policy.scaling_config)
+        controller: Any = Controller(**settings)
+        asyncio.run(controller.run())
+        result: Result = controller.get_result()
+        return result

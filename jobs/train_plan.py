@@ -1,13 +1,12 @@
-"""What the driver tells its training workers, and the mailbox through which rank 0 answers. Loads no torch."""
+"""What the driver tells its training workers. Loads no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from jobs.artifacts import Artifact
-from jobs.events import Event
+from jobs.mailbox import Mailbox
 from transformer.config import ModelConfig, TrainingConfig
 
 
@@ -27,28 +26,7 @@ class Plan:
     precision: Literal["fp32", "bf16"]
     compile: bool
     worker_flops: float | None  # sustained, per worker; None: measured
-    mailbox: Any  # handle of a Mailbox actor
-
-
-class Mailbox:
-    """An actor: rank 0 puts events in, the driver takes them out. A failure that no retry would mend is kept."""
-
-    def __init__(self) -> None:
-        self._events: list[Event] = []
-        self._failure: str | None = None
-
-    def put(self, events: Sequence[Event]) -> None:
-        self._events.extend(events)
-
-    def take(self) -> list[Event]:
-        taken, self._events = self._events, []
-        return taken
-
-    def fail(self, sentence: str) -> None:
-        self._failure = self._failure or sentence
-
-    def failure(self) -> str | None:
-        return self._failure
+    mailbox: Mailbox  # for what rank 0 has to say
 
 
 def micro_batches_per_update(tokens_per_update: int, micro_batch_tokens: int) -> int:

@@ -1,7 +1,7 @@
 """What each training worker does: updates, a look at the development set now and then, checkpoints (section 5).
 
 All workers go through the same updates in step; where training stands is one integer, the update. Rank 0 alone speaks,
-to a mailbox that the driver empties.
+about once a second, to a mailbox that the driver empties.
 
 Reads   shards and development micro-batches      Writes  checkpoints (jobs/train_checkpoints.py)
 """
@@ -36,19 +36,19 @@ from transformer.schedule import learning_rate
 from transformer.update import Gradients, MicroBatch, Ranks, evaluate, make_optimizer, update
 
 GROUP_TIMEOUT = timedelta(minutes=10)
-PROGRESS_SECONDS = 1.0
+SPEAK_SECONDS = 1.0
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 
 def train(plan: Plan) -> None:
     """The function that Ray Train runs on every worker. A failure that no retry would mend is left in the mailbox."""
-    if ray.get(plan.mailbox.failure.remote()) is not None:
+    if plan.mailbox.failure() is not None:
         return
     try:
         with process_group() as ranks:
             Worker(plan, ranks).run()
     except UserError as error:
-        ray.get(plan.mailbox.fail.remote(str(error)))
+        plan.mailbox.fail(str(error))
 
 
 @contextmanager
@@ -107,7 +107,8 @@ class Worker:
         self.optimizer = make_optimizer(self.model, self.config)
         self.gradients = Gradients(self.model, plan.per_update)
         self.saver = Saver(plan.run, ranks.rank)
-        self._spoke = 0.0  # when we last told how far we are
+        self._unsaid: list[Event] = []
+        self._spoke = 0.0  # when we last told the driver anything
         self._at = 0  # position of the micro-batch at work
         self.curve = self._restore()
         self._saved = self.curve.standing.update
@@ -144,15 +145,19 @@ class Worker:
     def run(self) -> None:
         steps = self.config.steps
         first = self.curve.standing.update + 1
-        with closing(self._micro_batches(first)) as ahead:
-            self.curve.pause()
-            for number in range(first, steps + 1):
-                self._update(number, ahead)
-                measured = number % self.config.dev_every == 0 or number == steps
-                if measured or number % self.config.log_every == 0 or number == 1:
-                    self._point(number, measure=measured)
-                if number % self.config.checkpoint_every == 0 or number == steps:
-                    self._save()
+        try:
+            with closing(self._micro_batches(first)) as ahead:
+                self.curve.pause()
+                for number in range(first, steps + 1):
+                    self._update(number, ahead)
+                    measured = number % self.config.dev_every == 0 or number == steps
+                    if measured or number % self.config.log_every == 0 or number == 1:
+                        self._point(number, measure=measured)
+                    if number % self.config.checkpoint_every == 0 or number == steps:
+                        self._save()
+                    self._speak()
+        finally:
+            self._speak(at_once=True)
 
     def _update(self, number: int, ahead: Iterator[MicroBatch]) -> None:
         rows = self.stream.rows(number)
@@ -171,7 +176,6 @@ class Worker:
         self.curve.add(number, rows, self.index, outcome, float(self.flops[rows].sum()))
         if self.device.type == "cpu":  # on a GPU looking would mean waiting
             self._look()
-        self._progress(number)
 
     def _own_places(self, number: int) -> list[int]:
         """Which of an update's micro-batches are this rank's."""
@@ -253,18 +257,21 @@ class Worker:
                 f"shards.micro_batch_tokens: an update keeps its size, in more and smaller micro-batches."
             ) from error
 
-    def _progress(self, number: int) -> None:
+    def _speak(self, *, at_once: bool = False) -> None:
+        """Send the driver what there is to say, and how far we are, unless it heard from us just now."""
         now = time.monotonic()
-        if now - self._spoke < PROGRESS_SECONDS and number < self.config.steps:
+        if self.ranks.rank > 0 or (now - self._spoke < SPEAK_SECONDS and not at_once):
             return
         self._spoke = now
         last = self.curve.points[-1] if self.curve.points else None
         detail = f"loss {last['loss']:.3f}, {last['tokens_per_second']:,.0f} tokens/s" if last else ""
-        self.say(Progress(number, self.config.steps, "updates", detail))
+        update = self.curve.standing.update
+        self.plan.mailbox.put([*self._unsaid, Progress(update, self.config.steps, "updates", detail)])
+        self._unsaid.clear()
 
     def say(self, *events: Event) -> None:
         if self.ranks.rank == 0:
-            self.plan.mailbox.put.remote(events)
+            self._unsaid += events
 
 
 def as_metrics(point: Point) -> Metrics:

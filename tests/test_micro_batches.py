@@ -18,6 +18,7 @@ from tiny_shards import tiny_shards
 from jobs import micro_batches
 from jobs.artifacts import Artifact
 from jobs.errors import UserError
+from jobs.mailbox import Mailbox
 from jobs.micro_batches import Reader, Stream, deal, prefetch, ragged, read_ahead, read_index
 from jobs.train_plan import Plan, micro_batches_per_update
 from jobs.train_worker import refuse_too_long
@@ -134,7 +135,7 @@ def test_sentences_longer_than_a_learned_table_are_refused(shards: Artifact) -> 
     plan = Plan(
         model=ModelConfig(positions="learned", max_positions=4), training=TrainingConfig(), vocabulary_size=24,
         per_update=1, shards=shards, dev=shards, run=shards, threads=1, gpus_per_worker=0, precision="fp32",
-        compile=False, worker_flops=None, mailbox=None,
+        compile=False, worker_flops=None, mailbox=Mailbox(),
     )  # fmt: skip
     longest = read_index(shards).longest
     assert longest > 4

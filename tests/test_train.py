@@ -137,6 +137,17 @@ def test_rank_0_alone_speaks_and_says_each_point(bench: Bench) -> None:
 
 
 @ray_test
+def test_a_run_has_no_processes_but_its_workers_and_where_they_meet(bench: Bench) -> None:
+    """Each other one would take a hundredth of a core, and a second of every run's start."""
+    before, during = own_actors(), dict[int, str]()
+    once_kept(bench.out("lean").child("work/lean"), 20, lambda: during.update(own_actors()))
+    bench.train("lean", on(2))
+    assert sorted(name for pid, name in during.items() if pid not in before) == [
+        "RayTrainWorker", "RayTrainWorker", "SynchronizationActor",
+    ]  # fmt: skip
+
+
+@ray_test
 def test_from_two_workers_to_one_half_way(bench: Bench) -> None:
     half = replace(CONFIG, training=replace(CONFIG.training, steps=60))
     bench.train("half", on(2), half)
@@ -146,17 +157,21 @@ def test_from_two_workers_to_one_half_way(bench: Bench) -> None:
     assert bench.notes() == ["Going on from the checkpoint of update 60."]
 
 
-def own_workers() -> list[int]:
-    """Process ids of the training workers of this test's Ray, of no other."""
-    found = []
+def own_actors() -> dict[int, str]:
+    """Process ids and names of the actors of this test's Ray, of no other."""
+    found = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:
-            title = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if title.startswith(b"ray::RayTrainWorker") and os.getpid() in ancestors(pid):
-                found.append(pid)
+            title = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].decode()
+            if title.startswith("ray::") and title != "ray::IDLE" and os.getpid() in ancestors(pid):
+                found[pid] = title.removeprefix("ray::").partition(".")[0]
         except OSError:
             continue
     return found
+
+
+def own_workers() -> list[int]:
+    return [pid for pid, name in own_actors().items() if name == "RayTrainWorker"]
 
 
 def ancestors(pid: int) -> list[int]:
