@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from transformer import loss as module
 from transformer.loss import smoothed_cross_entropy
@@ -54,6 +55,18 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = smoothed_cross_entropy(hidden, weight, gold, 0.1)
     assert torch.allclose(whole[0], parts[0])
     assert torch.allclose(whole[1], parts[1])
+
+
+def test_gradients_are_not_computed_where_none_is_wanted() -> None:
+    """They are made in the forward pass, where a look at the development set has no use for them."""
+    hidden, weight, gold = torch.randn(20, 4), torch.randn(9, 4, requires_grad=True), torch.randint(9, (20,))
+    with FlopCounterMode(display=False) as looking, torch.no_grad():
+        looked = smoothed_cross_entropy(hidden, weight, gold, 0.1)
+    with FlopCounterMode(display=False) as training:
+        trained = smoothed_cross_entropy(hidden, weight, gold, 0.1)
+    assert looking.get_total_flops() == 2 * 20 * 4 * 9 < training.get_total_flops()
+    assert looked == trained
+    assert not looked[0].requires_grad
 
 
 def test_no_score_is_too_large() -> None:

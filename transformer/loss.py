@@ -48,11 +48,10 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     """Loss and, in the same pass, its gradients. The second result is the loss without smoothing, for perplexity."""
 
     @staticmethod
-    def forward(ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, gold_N: Tensor, smoothing: float) -> Any:
+    def forward(ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, gold_N: Tensor, smoothing: float, train: bool) -> Any:
         kind = hidden_ND.device.type
         narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight_VD.dtype
         wide = torch.float64 if weight_VD.dtype == torch.float64 else torch.float32
-        train = any(ctx.needs_input_grad[:2])
         with torch.autocast(kind, enabled=False):
             hidden_ND = hidden_ND.to(narrow)
             out = Products(weight_VD.to(narrow), weight_VD.sum(dim=0, dtype=wide))
@@ -79,12 +78,13 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         grad_hidden_ND, grad_weight_VD = ctx.saved_tensors
-        return grad_hidden_ND * grads[0].to(grad_hidden_ND.dtype), grad_weight_VD * grads[0], None, None
+        return grad_hidden_ND * grads[0].to(grad_hidden_ND.dtype), grad_weight_VD * grads[0], None, None, None
 
 
 def smoothed_cross_entropy(
     hidden_ND: Tensor, weight_VD: Tensor, gold_N: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
     """(smoothed loss, loss without smoothing), each a sum over the N tokens. Only the first has a gradient."""
-    loss, nll = _SmoothedCrossEntropy.apply(hidden_ND, weight_VD, gold_N, smoothing)  # type: ignore[no-untyped-call]
+    train = torch.is_grad_enabled() and (hidden_ND.requires_grad or weight_VD.requires_grad)
+    loss, nll = _SmoothedCrossEntropy.apply(hidden_ND, weight_VD, gold_N, smoothing, train)  # type: ignore[no-untyped-call]
     return loss, nll
