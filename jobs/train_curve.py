@@ -133,7 +133,8 @@ def flops_by_row(
     index: Index, model: ModelConfig, vocabulary_size: int, *, padded: bool = False
 ) -> NDArray[np.float64]:
     """Training FLOPs of every micro-batch: of its real tokens by the mean lengths of its pairs, or with its padding."""
+    real: Any = index.target_tokens / index.pairs
     source: Any = index.longest_source if padded else index.source_tokens / index.pairs
-    target: Any = index.longest_target if padded else index.target_tokens / index.pairs
-    per_pair: Any = training_flops(model, vocabulary_size, source=source, target=target)
+    target: Any = index.longest_target if padded else real
+    per_pair: Any = training_flops(model, vocabulary_size, source=source, target=target, scored=real)
     return np.asarray(index.pairs * per_pair, dtype=np.float64)

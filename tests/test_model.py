@@ -16,10 +16,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.attention import SelfAttention
+from transformer.batching import collate
 from transformer.config import PAD, ModelConfig
 from transformer.flops import flops_per_target_token, forward_flops, training_flops
 from transformer.model import Transformer, attention_maps, count_parameters
 from transformer.positions import sinusoids
+from transformer.update import batch_losses
 
 TINY = ModelConfig(layers=2, d_model=16, d_ff=32, num_heads=4)
 BASE = ModelConfig()
@@ -244,6 +246,19 @@ def test_flops_are_those_that_pytorch_counts() -> None:
     # PyTorch multiplies the whole square of the decoder's own attention; only its lower half is needed
     needless = config.layers * 7 * (7 - 8 / 2) * 2 * config.num_heads * (3 + 5)
     assert counter.get_total_flops() == forward_flops(config, 30, source=11, target=7) + needless
+
+
+def test_flops_with_padding_are_those_that_pytorch_counts() -> None:
+    """Padding goes through every layer, but is given no scores."""
+    counter = FlopCounterMode(display=False)
+    model = Transformer(TINY, 30).eval()
+    padded = collate([[5] * 10, [5] * 4], [[5] * 6, [5] * 2])  # and END: 11 and 5, 7 and 3
+    with torch.no_grad(), counter, sdpa_kernel(SDPBackend.MATH):
+        batch_losses(model, padded, smoothing=0.1)
+    keys = TINY.num_heads * TINY.key_width
+    needless = 2 * TINY.layers * 7 * (7 - 8 / 2) * 2 * 2 * keys
+    expected = 2 * forward_flops(TINY, 30, source=11, target=7, scored=(7 + 3) / 2)
+    assert counter.get_total_flops() == expected + needless
 
 
 def test_flops_of_the_paper() -> None:
