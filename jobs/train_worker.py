@@ -145,6 +145,7 @@ class Worker:
     def run(self) -> None:
         steps = self.config.steps
         first = self.curve.standing.update + 1
+        self._speak()
         try:
             with closing(self._micro_batches(first)) as ahead:
                 self.curve.pause()
