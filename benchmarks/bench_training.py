@@ -4,15 +4,15 @@ Reference  MarianMTModel, the same dropout, attention kernel and fused Adam, in 
 Bare       our update on the same workers and threads as the job, batches in memory: no Ray, no files, no checkpoints
 Job        jobs/train.py as `attn run` runs it: Ray Train, Parquet reader, logging, checkpoints
 
-All take the same micro-batches of the same shards in the same order, eight to an update, in turn, several rounds. Rates
-are real target tokens per second over all updates but the first; each update counts as in the round where it was
-fastest, since a machine that others use makes it slower by more than what is to be measured. (That slows the reference
-most: its threads wait for each other at every product. The median of the rounds' own ratios is what one usually sees.)
-The job's first checkpoint falls into the updates that count. The matmul rate is that of large products in one process
-per core, all at once. Text: Multi30k from ATTN_TEST_DATA or ../shared/data, else the demo language. The reference needs
-`transformers`: pip install '.[bench]', or ATTN_BENCH_PYTHON=/a/python/with/it.
+All take the same micro-batches of the same shards in the same order, eight to an update, in turn, several rounds, every
+other one backwards. Rates are real target tokens per second over all updates but each run's first; the job's first
+checkpoint is among them. Two readings: over all rounds, which is what one gets on this machine as it is; and each
+update as in the round where it was fastest, which comes near the machine without its neighbours. (Those slow the
+reference most: its threads wait for each other at every product.) The matmul rate is that of large products in one
+process per core, all at once. Text: Multi30k from ATTN_TEST_DATA or ../shared/data, else the demo language. The
+reference needs `transformers`: pip install '.[bench]', or ATTN_BENCH_PYTHON=/a/python/with/it.
 
-By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 3] [--no-layouts] [--no-sweep]
+By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 6] [--no-layouts] [--no-sweep]
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -57,7 +57,7 @@ HERE = Path(__file__).resolve().parent
 CORES = len(os.sched_getaffinity(0))
 TOKENS = 2_048  # target tokens of a micro-batch
 SIZES = {"small": ModelConfig(layers=3, d_model=256, d_ff=1024, num_heads=4), "base": ModelConfig()}
-UPDATES = {"small": 8, "base": 3}
+UPDATES = {"small": 5, "base": 3}
 WARM_UP = 1  # updates that are not counted
 NICE = ["nice", "-n", "15"]  # Ray's workers give way to others so much; on a busy machine the others must too
 SWEEP = {
@@ -77,6 +77,11 @@ class Measured:
 
 
 def rate(runs: list[Measured]) -> float:
+    """Tokens per second of several runs."""
+    return sum(sum(run.tokens) for run in runs) / sum(sum(run.seconds) for run in runs)
+
+
+def best_rate(runs: list[Measured]) -> float:
     """Tokens per second of several runs over the same updates, each update at its best."""
     assert all(run.tokens == runs[0].tokens for run in runs)
     return sum(runs[0].tokens) / sum(min(each) for each in zip(*(run.seconds for run in runs), strict=True))
@@ -107,7 +112,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="How fast is training, beside a reference on the same micro-batches?")
     parser.add_argument("--sizes", nargs="*", default=["small", "base"], choices=list(SIZES))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--updates", type=int, help=f"of each run, {WARM_UP} of them not counted")
     parser.add_argument("--per-update", type=int, default=8, help="micro-batches, over all workers")
     choice = argparse.BooleanOptionalAction
@@ -191,10 +196,12 @@ def ignore(event: Event) -> None:
 # --- the three ways --------------------------------------------------------------------------------------------------
 
 
-def reference(place: Place, size: str) -> Measured | None:
+def has_reference() -> bool:
+    return "ATTN_BENCH_PYTHON" in os.environ or importlib.util.find_spec("transformers") is not None
+
+
+def reference(place: Place, size: str) -> Measured:
     python = os.environ.get("ATTN_BENCH_PYTHON", sys.executable)
-    if python == sys.executable and importlib.util.find_spec("transformers") is None:
-        return None
     task = task_of(place, SIZES[size], UPDATES[size]) | {"threads": CORES}
     said = subprocess.run([*NICE, python, str(HERE / "marian.py"), json.dumps(task)], capture_output=True, text=True)
     if said.returncode:
@@ -303,31 +310,41 @@ def from_arrays(held: Any, place: int) -> Batch:
 
 def compare(place: Place, size: str, rounds: int, console: Console) -> None:
     """Reference, bare loop and job in turn, several times, and their ratios."""
-    seen: dict[str, list[Measured]] = {"reference": [], "bare": [], "job": []}
+    ways: dict[str, Callable[[], Measured]] = {
+        "reference": lambda: reference(place, size),
+        "bare": lambda: bare(place, SIZES[size], UPDATES[size], workers=CORES),
+        "job": lambda: job(place, size),
+    }
+    if not has_reference():
+        del ways["reference"]
+        console.print("No reference: `transformers` is not installed (pip install '.[bench]' or ATTN_BENCH_PYTHON).")
+    seen: dict[str, list[Measured]] = {name: [] for name in ways}
     peak, per_token = 0.0, flops_per_token(place, SIZES[size])
     for number in range(1, rounds + 1):
-        found = reference(place, size)
-        seen["reference"] += [found] if found else []
-        seen["bare"].append(bare(place, SIZES[size], UPDATES[size], workers=CORES))
-        seen["job"].append(job(place, size))
+        for name in list(ways)[:: 1 if number % 2 else -1]:
+            seen[name].append(ways[name]())
         peak = max(peak, matmul_rate())
-        alone = ", ".join(f"{name} {rate(runs[-1:]):,.0f}" for name, runs in seen.items() if runs)
+        alone = ", ".join(f"{name} {rate(runs[-1:]):,.0f}" for name, runs in seen.items())
         console.print(f"{size}, round {number} by itself: {alone} tokens/s")
     table = Table(title=f"{size}: {SIZES[size].layers}+{SIZES[size].layers} layers, {SIZES[size].d_model} wide")
-    columns = ("", "tokens/s", "beside the reference", "median round", "of the matmul rate", "memory per process")
-    for column in columns:
+    beside = "beside the first" if "reference" not in ways else "beside the reference"
+    for column in ("", "tokens/s", beside, "at best", beside, "of the matmul rate", "memory per process"):
         table.add_column(column, justify="left" if not column else "right")
-    rates = {name: rate(runs) for name, runs in seen.items() if runs}
-    for name, reached in rates.items():
-        at_best = f"{reached / rates['reference']:.2f}x" if "reference" in rates else "-"
-        by_round = [rate([run]) / rate([other]) for run, other in zip(seen[name], seen["reference"], strict=False)]
-        usual = f"{median(by_round):.2f}x" if by_round else "-"
-        memory = f"{median(m.memory_gb for m in seen[name]):.2f} GB"
-        table.add_row(name, f"{reached:,.0f}", at_best, usual, f"{reached * per_token / peak:.0%}", memory)
+    first = next(iter(seen.values()))
+    for name, runs in seen.items():
+        usual, best = rate(runs), best_rate(runs)
+        table.add_row(
+            name,
+            f"{usual:,.0f}",
+            f"{usual / rate(first):.2f}x",
+            f"{best:,.0f}",
+            f"{best / best_rate(first):.2f}x",
+            f"{best * per_token / peak:.0%}",
+            f"{median(run.memory_gb for run in runs):.2f} GB",
+        )
     console.print(table)
-    console.print(f"Ray, reader, logging and checkpoints cost {1 - rates['job'] / rates['bare']:.1%} of the bare loop.")
-    if "reference" not in rates:
-        console.print("No reference: `transformers` is not installed (pip install '.[bench]' or ATTN_BENCH_PYTHON).")
+    usual, best = (1 - how(seen["job"]) / how(seen["bare"]) for how in (rate, best_rate))
+    console.print(f"Ray, reader, logging and checkpoints cost {usual:.1%} of the bare loop, at best {best:.1%}.")
 
 
 def layouts(place: Place, console: Console) -> None:
