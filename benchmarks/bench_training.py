@@ -327,8 +327,7 @@ def compare(place: Place, size: str, rounds: int, console: Console) -> None:
         alone = ", ".join(f"{name} {rate(runs[-1:]):,.0f}" for name, runs in seen.items())
         console.print(f"{size}, round {number} by itself: {alone} tokens/s")
     table = Table(title=f"{size}: {SIZES[size].layers}+{SIZES[size].layers} layers, {SIZES[size].d_model} wide")
-    beside = "beside the first" if "reference" not in ways else "beside the reference"
-    for column in ("", "tokens/s", beside, "at best", beside, "of the matmul rate", "memory per process"):
+    for column in ("", "tokens/s", "ratio", "at best", "ratio", "of matmul rate", "memory per process"):
         table.add_column(column, justify="left" if not column else "right")
     first = next(iter(seen.values()))
     for name, runs in seen.items():
