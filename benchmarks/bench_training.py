@@ -168,7 +168,7 @@ class Place:
             for position in range(updates * self.per_update):
                 made = reader.read(stream.row(position))
                 gold = torch.full(made.target_in_BT.shape, PAD)
-                gold.view(-1)[made.real_N] = made.gold_N
+                gold.view(-1)[made.target_rows.place_R[: made.target_rows.real]] = made.gold_N
                 parts = {"source": made.source_BS, "target_in": made.target_in_BT, "gold": gold}
                 arrays |= {f"{part}{position}": tensor.numpy() for part, tensor in parts.items()}
             np.savez(file, **arrays)
@@ -215,7 +215,7 @@ def bare(place: Place, model: ModelConfig, updates: int, *, workers: int, tokens
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     task = task_of(place, model, updates, tokens) | {"threads": CORES // workers, "workers": workers, "port": port}
-    work = flops_by_row(read_index(place.shards(tokens)), model, task["vocabulary_size"], padded=True)
+    work = flops_by_row(read_index(place.shards(tokens)), model, task["vocabulary_size"])
     rows = [place.stream(tokens).rows(number) for number in range(1, updates + 1)]
     hands = [deal(work[each].tolist(), workers) for each in rows]
     return measured(
@@ -300,9 +300,7 @@ def bare_worker(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_arrays(held: Any, place: int) -> Batch:
-    source, target_in, gold = (torch.from_numpy(held[f"{part}{place}"]) for part in ("source", "target_in", "gold"))
-    real = (gold.view(-1) != PAD).nonzero()[:, 0]
-    return Batch(source, target_in, real, gold.view(-1)[real], int((source != PAD).sum()))
+    return Batch.of(*(held[f"{part}{place}"] for part in ("source", "target_in", "gold")))
 
 
 # --- what is printed -------------------------------------------------------------------------------------------------

@@ -129,12 +129,9 @@ class Curve:
         return made
 
 
-def flops_by_row(
-    index: Index, model: ModelConfig, vocabulary_size: int, *, padded: bool = False
-) -> NDArray[np.float64]:
-    """Training FLOPs of every micro-batch: of its real tokens by the mean lengths of its pairs, or with its padding."""
-    real: Any = index.target_tokens / index.pairs
-    source: Any = index.longest_source if padded else index.source_tokens / index.pairs
-    target: Any = index.longest_target if padded else real
-    per_pair: Any = training_flops(model, vocabulary_size, source=source, target=target, scored=real)
+def flops_by_row(index: Index, model: ModelConfig, vocabulary_size: int) -> NDArray[np.float64]:
+    """Training FLOPs of every micro-batch, by the mean lengths of its pairs: nothing is computed for padding."""
+    source: Any = index.source_tokens / index.pairs
+    target: Any = index.target_tokens / index.pairs
+    per_pair: Any = training_flops(model, vocabulary_size, source=source, target=target)
     return np.asarray(index.pairs * per_pair, dtype=np.float64)

@@ -101,7 +101,6 @@ class Worker:
         refuse_too_long(plan, max(self.index.longest, self.dev_index.longest))
         self.stream = Stream(self.index, self.config.seed, plan.per_update)
         self.flops = flops_by_row(self.index, plan.model, plan.vocabulary_size)
-        self.work = flops_by_row(self.index, plan.model, plan.vocabulary_size, padded=True)
         self.own_places = lru_cache(maxsize=64)(self._own_places)  # asked for by the reader, and again when it is due
         self.model = self._build()
         self.optimizer = make_optimizer(self.model, self.config)
@@ -117,7 +116,7 @@ class Worker:
         torch.manual_seed(self.config.seed)  # the same initial weights on every rank
         model = Transformer(self.plan.model, self.plan.vocabulary_size).to(self.device).train()
         if self.plan.compile:
-            model.hidden = torch.compile(model.hidden, dynamic=True)  # type: ignore[method-assign]
+            model.hidden_rows = torch.compile(model.hidden_rows, dynamic=True)  # type: ignore[method-assign]
         return model
 
     def _restore(self) -> Curve:
@@ -180,7 +179,7 @@ class Worker:
 
     def _own_places(self, number: int) -> list[int]:
         """Which of an update's micro-batches are this rank's."""
-        return deal(self.work[self.stream.rows(number)].tolist(), self.ranks.world_size)[self.ranks.rank]
+        return deal(self.flops[self.stream.rows(number)].tolist(), self.ranks.world_size)[self.ranks.rank]
 
     def _micro_batches(self, first: int) -> Generator[MicroBatch]:
         """This rank's micro-batches from update `first` on, read ahead."""

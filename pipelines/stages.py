@@ -37,7 +37,8 @@ def shards(config: ShardConfig, corpora: Step, vocabulary: Step, label: str = ""
 
 
 def training(config: TrainConfig, shards: Step, dev: Step, label: str = "") -> Step:
-    return Step(stage="train", job="jobs.train", config=config, inputs={"shards": shards, "dev": dev}, label=label)
+    inputs = {"shards": shards, "dev": dev}
+    return Step(stage="train", job="jobs.train", config=config, inputs=inputs, label=label, version=2)
 
 
 def averaged(config: AverageConfig, training: Step, vocabulary: Step, label: str = "") -> Step:

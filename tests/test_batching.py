@@ -18,13 +18,13 @@ def test_rows_come_back_from_the_rectangles(pairs: list[tuple[list[int], list[in
     sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
     made = collate(sources, targets)
     gold_BT = torch.full(made.target_in_BT.shape, PAD)
-    gold_BT.view(-1)[made.real_N] = made.gold_N
+    gold_BT.view(-1)[made.target_rows.place_R[: made.target_tokens]] = made.gold_N
     for row, (source, target) in enumerate(pairs):
         assert made.source_BS[row].tolist() == padded([*source, END], made.source_BS.size(1))
         assert made.target_in_BT[row].tolist() == padded([START, *target], made.target_in_BT.size(1))
         assert gold_BT[row].tolist() == padded([*target, END], gold_BT.size(1))
-    assert made.source_tokens == sum(len(s) + 1 for s in sources)
-    assert made.target_tokens == sum(len(t) + 1 for t in targets)
+    assert made.source_rows.real == sum(len(s) + 1 for s in sources)
+    assert made.target_rows.real == made.target_tokens == sum(len(t) + 1 for t in targets)
     assert made.source_BS.size(1) == max(len(s) + 1 for s in sources)
     assert torch.equal(collate_source(sources), made.source_BS)
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from transformer import rows
 from transformer.attention import SelfAttention
 from transformer.batching import collate
 from transformer.config import PAD, ModelConfig
@@ -173,7 +174,9 @@ def test_no_target_position_sees_its_future() -> None:
 
 def test_removing_the_mask_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     plain: Callable[..., Tensor] = SelfAttention.forward
-    monkeypatch.setattr(SelfAttention, "forward", lambda self, x, keep=None, causal=False: plain(self, x, keep))
+    monkeypatch.setattr(
+        SelfAttention, "forward", lambda self, x, keep=None, causal=False, rows=None: plain(self, x, keep)
+    )
     assert sees_the_future(Transformer(TINY, 30))
 
 
@@ -248,17 +251,43 @@ def test_flops_are_those_that_pytorch_counts() -> None:
     assert counter.get_total_flops() == forward_flops(config, 30, source=11, target=7) + needless
 
 
-def test_flops_with_padding_are_those_that_pytorch_counts() -> None:
-    """Padding goes through every layer, but is given no scores."""
+def test_nothing_but_attention_is_computed_for_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "ROUND", 1)
     counter = FlopCounterMode(display=False)
     model = Transformer(TINY, 30).eval()
     padded = collate([[5] * 10, [5] * 4], [[5] * 6, [5] * 2])  # and END: 11 and 5, 7 and 3
     with torch.no_grad(), counter, sdpa_kernel(SDPBackend.MATH):
         batch_losses(model, padded, smoothing=0.1)
-    keys = TINY.num_heads * TINY.key_width
-    needless = 2 * TINY.layers * 7 * (7 - 8 / 2) * 2 * 2 * keys
-    expected = 2 * forward_flops(TINY, 30, source=11, target=7, scored=(7 + 3) / 2)
-    assert counter.get_total_flops() == expected + needless
+    needed = sum(forward_flops(TINY, 30, source=source, target=target) for source, target in ((11, 7), (5, 3)))
+    looking = TINY.layers * 2 * 2 * TINY.num_heads * TINY.key_width  # per query and key
+    seen = 11 * 11 + 7 * 8 / 2 + 7 * 11 + 5 * 5 + 3 * 4 / 2 + 3 * 5
+    assert counter.get_total_flops() == needed + looking * (2 * (11 * 11 + 7 * 7 + 7 * 11) - seen)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    lengths=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6),
+    config=st.sampled_from(
+        [TINY, replace(TINY, norm="pre", positions="learned"), replace(TINY, tied_embeddings=False)]
+    ),
+    seed=st.integers(0, 99),
+)
+def test_rows_of_real_tokens_are_the_padded_model(
+    lengths: list[tuple[int, int]], config: ModelConfig, seed: int
+) -> None:
+    """The same numbers and the same gradients to 1e-9, whatever stands in padding and spare rows."""
+    torch.manual_seed(seed)
+    model = Transformer(replace(config, dropout=0.0), 30).double()
+    sources, targets = ([torch.randint(4, 30, (pair[side],)).tolist() for pair in lengths] for side in (0, 1))
+    made = collate(sources, targets)
+    expected_ND = model.hidden(made.source_BS, made.target_in_BT)[made.target_in_BT != PAD]
+    found_ND = model.hidden_rows(made)
+    assert torch.allclose(found_ND, expected_ND, atol=1e-9)
+    share_ND = torch.randn_like(expected_ND)
+    parameters = [p for p in model.parameters() if p is not model.output_weight or config.tied_embeddings]
+    wanted = torch.autograd.grad(expected_ND, parameters, share_ND)
+    for ours, theirs in zip(torch.autograd.grad(found_ND, parameters, share_ND), wanted, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-9)
 
 
 def test_flops_of_the_paper() -> None:

@@ -2,7 +2,7 @@
 
 Eq. (1) is computed by PyTorch's kernel (`scaled_dot_product_attention`); `weights` computes its softmax in the open,
 for pictures and tests. Projecting and attending are separate verbs, so that decoding may keep the keys and values of a
-prefix.
+prefix. Where `rows` are given, what comes in and goes out are the real tokens only (transformer/rows.py).
 """
 
 # B batch, T queries, S keys, D d_model, H heads, K width of a query or key, V width of a value
@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.config import ModelConfig
+from transformer.linear import Linear
+from transformer.rows import Rows
 
 
 class KeysValues(NamedTuple):
@@ -25,6 +27,10 @@ class KeysValues(NamedTuple):
 
     keys_BHSK: Tensor
     values_BHSV: Tensor
+
+
+def unpacked(x: Tensor, rows: Rows | None) -> Tensor:
+    return x if rows is None else rows.unpack(x)
 
 
 def split_heads(x_BTX: Tensor, heads: int) -> Tensor:
@@ -71,27 +77,32 @@ class SelfAttention(nn.Module):
         self.heads = config.num_heads
         self.widths = [config.num_heads * width for width in (config.key_width, config.key_width, config.value_width)]
         self.dropout = config.attention_dropout
-        self.queries_keys_values = nn.Linear(config.d_model, sum(self.widths), bias=False)
-        self.output = nn.Linear(self.widths[2], config.d_model, bias=False)
+        self.queries_keys_values = Linear(config.d_model, sum(self.widths), bias=False)
+        self.output = Linear(self.widths[2], config.d_model, bias=False)
 
-    def project(self, x_BTD: Tensor) -> tuple[Tensor, KeysValues]:
+    def project(self, x_BTD: Tensor, rows: Rows | None = None) -> tuple[Tensor, KeysValues]:
         """Queries, and keys with values, of every position."""
-        queries, keys, values = self.queries_keys_values(x_BTD).split(self.widths, dim=-1)
+        queries, keys, values = unpacked(self.queries_keys_values(x_BTD), rows).split(self.widths, dim=-1)
         seen = KeysValues(split_heads(keys, self.heads), split_heads(values, self.heads))
         return split_heads(queries, self.heads), seen
 
-    def forward(self, x_BTD: Tensor, keep: Tensor | None = None, causal: bool = False) -> Tensor:
-        queries_BHTK, seen = self.project(x_BTD)
+    def forward(
+        self, x_BTD: Tensor, keep: Tensor | None = None, causal: bool = False, rows: Rows | None = None
+    ) -> Tensor:
+        queries_BHTK, seen = self.project(x_BTD, rows)
         dropout = self.dropout if self.training else 0.0
-        return self.merge(attend(queries_BHTK, seen, keep=keep, causal=causal, dropout=dropout))
+        return self.merge(attend(queries_BHTK, seen, keep=keep, causal=causal, dropout=dropout), rows)
 
-    def merge(self, heads_BHTV: Tensor) -> Tensor:
+    def merge(self, heads_BHTV: Tensor, rows: Rows | None = None) -> Tensor:
         """Heads side by side, times W^O."""
-        out: Tensor = self.output(join_heads(heads_BHTV))
+        joined_BTX = join_heads(heads_BHTV)
+        out: Tensor = self.output(joined_BTX if rows is None else rows.pack(joined_BTX))
         return out
 
-    def weights(self, x_BTD: Tensor, keep: Tensor | None = None, causal: bool = False) -> Tensor:
-        queries_BHTK, seen = self.project(x_BTD)
+    def weights(
+        self, x_BTD: Tensor, keep: Tensor | None = None, causal: bool = False, rows: Rows | None = None
+    ) -> Tensor:
+        queries_BHTK, seen = self.project(x_BTD, rows)
         return weights(queries_BHTK, seen.keys_BHSK, keep=keep, causal=causal)
 
 
@@ -103,24 +114,26 @@ class SourceAttention(nn.Module):
         self.heads = config.num_heads
         self.widths = [config.num_heads * width for width in (config.key_width, config.value_width)]
         self.dropout = config.attention_dropout
-        self.queries = nn.Linear(config.d_model, self.widths[0], bias=False)
-        self.keys_values = nn.Linear(config.d_model, sum(self.widths), bias=False)
-        self.output = nn.Linear(self.widths[1], config.d_model, bias=False)
+        self.queries = Linear(config.d_model, self.widths[0], bias=False)
+        self.keys_values = Linear(config.d_model, sum(self.widths), bias=False)
+        self.output = Linear(self.widths[1], config.d_model, bias=False)
 
-    def project(self, memory_BSD: Tensor) -> KeysValues:
+    def project(self, memory_BSD: Tensor, rows: Rows | None = None) -> KeysValues:
         """Keys and values of the memory: the same for every target position, so decoding needs them once."""
-        keys, values = self.keys_values(memory_BSD).split(self.widths, dim=-1)
+        keys, values = unpacked(self.keys_values(memory_BSD), rows).split(self.widths, dim=-1)
         return KeysValues(split_heads(keys, self.heads), split_heads(values, self.heads))
 
-    def forward(self, x_BTD: Tensor, seen: KeysValues, keep: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, seen: KeysValues, keep: Tensor | None = None, rows: Rows | None = None) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        queries_BHTK = split_heads(self.queries(x_BTD), self.heads)
-        return self.merge(attend(queries_BHTK, seen, keep=keep, dropout=dropout))
+        queries_BHTK = split_heads(unpacked(self.queries(x_BTD), rows), self.heads)
+        return self.merge(attend(queries_BHTK, seen, keep=keep, dropout=dropout), rows)
 
-    def merge(self, heads_BHTV: Tensor) -> Tensor:
+    def merge(self, heads_BHTV: Tensor, rows: Rows | None = None) -> Tensor:
         """Heads side by side, times W^O."""
-        out: Tensor = self.output(join_heads(heads_BHTV))
+        joined_BTX = join_heads(heads_BHTV)
+        out: Tensor = self.output(joined_BTX if rows is None else rows.pack(joined_BTX))
         return out
 
-    def weights(self, x_BTD: Tensor, seen: KeysValues, keep: Tensor | None = None) -> Tensor:
-        return weights(split_heads(self.queries(x_BTD), self.heads), seen.keys_BHSK, keep=keep)
+    def weights(self, x_BTD: Tensor, seen: KeysValues, keep: Tensor | None = None, rows: Rows | None = None) -> Tensor:
+        queries_BHTK = split_heads(unpacked(self.queries(x_BTD), rows), self.heads)
+        return weights(queries_BHTK, seen.keys_BHSK, keep=keep)

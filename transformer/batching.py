@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transformer.config import END, PAD, START
+from transformer.rows import Rows
 
 Ids = NDArray[np.integer]
 
@@ -41,13 +42,24 @@ class Ragged:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some sentence pairs, padded. `real_N`: places of real tokens in the flattened (B, T); `gold_N`: their ids."""
+    """Some sentence pairs, padded, and where their real tokens stand. `gold_N`: what is to be said at the target's."""
 
     source_BS: Tensor
     target_in_BT: Tensor
-    real_N: Tensor
+    source_rows: Rows
+    target_rows: Rows
     gold_N: Tensor
-    source_tokens: int  # real ones, END counted
+
+    @staticmethod
+    def of(source_BS: NDArray[np.int64], target_in_BT: NDArray[np.int64], gold_BT: NDArray[np.int64]) -> Batch:
+        real_BT = gold_BT != PAD
+        return Batch(
+            source_BS=torch.from_numpy(source_BS),
+            target_in_BT=torch.from_numpy(target_in_BT),
+            source_rows=Rows.of(source_BS != PAD),
+            target_rows=Rows.of(real_BT),
+            gold_N=torch.from_numpy(gold_BT[real_BT]),
+        )
 
     @property
     def target_tokens(self) -> int:
@@ -63,8 +75,8 @@ class Batch:
         return self._each(lambda tensor: tensor.pin_memory())
 
     def _each(self, act: Callable[[Tensor], Tensor]) -> Batch:
-        tensors = act(self.source_BS), act(self.target_in_BT), act(self.real_N), act(self.gold_N)
-        return Batch(*tensors, source_tokens=self.source_tokens)
+        rows = self.source_rows.each(act), self.target_rows.each(act)
+        return Batch(act(self.source_BS), act(self.target_in_BT), *rows, act(self.gold_N))
 
 
 def padded(rows: Ragged, *, first: int | None = None, last: int | None = None) -> NDArray[np.int64]:
@@ -82,15 +94,7 @@ def padded(rows: Ragged, *, first: int | None = None, last: int | None = None) -
 
 
 def batch(source: Ragged, target: Ragged) -> Batch:
-    gold = padded(target, last=END)
-    real = np.flatnonzero(gold != PAD)
-    return Batch(
-        source_BS=torch.from_numpy(padded(source, last=END)),
-        target_in_BT=torch.from_numpy(padded(target, first=START)),
-        real_N=torch.from_numpy(real),
-        gold_N=torch.from_numpy(gold.reshape(-1)[real]),
-        source_tokens=len(source.values) + len(source.lengths),
-    )
+    return Batch.of(padded(source, last=END), padded(target, first=START), padded(target, last=END))
 
 
 def collate(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:

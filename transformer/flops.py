@@ -10,13 +10,8 @@ from transformer.config import ModelConfig
 BACKWARD = 2  # the backward pass does twice the forward pass's products
 
 
-def forward_flops(
-    config: ModelConfig, vocabulary_size: int, *, source: float, target: float, scored: float | None = None
-) -> float:
-    """One pair of `source` and `target` subwords (END counted), from the embeddings to the softmax's scores.
-
-    Where lengths count padding, `scored` are the target's real subwords: nothing else is given scores.
-    """
+def forward_flops(config: ModelConfig, vocabulary_size: int, *, source: float, target: float) -> float:
+    """One pair of `source` and `target` subwords (END counted), from the embeddings to the softmax's scores."""
     keys, values = config.num_heads * config.key_width, config.num_heads * config.value_width
     projections = 2 * config.d_model * (2 * keys + 2 * values)  # Q, K, V and W^O, per position
     feed_forward = 4 * config.d_model * config.d_ff
@@ -25,15 +20,13 @@ def forward_flops(
     back = target * (projections + looking * (target + 1) / 2)  # a position sees itself and what is before it
     across = target * 2 * config.d_model * (keys + values) + source * 2 * config.d_model * (keys + values)
     decoder = back + across + target * (looking * source + feed_forward)
-    scores = (target if scored is None else scored) * 2 * config.d_model * vocabulary_size
+    scores = target * 2 * config.d_model * vocabulary_size
     return config.layers * (encoder + decoder) + scores
 
 
-def training_flops(
-    config: ModelConfig, vocabulary_size: int, *, source: float, target: float, scored: float | None = None
-) -> float:
+def training_flops(config: ModelConfig, vocabulary_size: int, *, source: float, target: float) -> float:
     """Forward and backward of one pair."""
-    return (1 + BACKWARD) * forward_flops(config, vocabulary_size, source=source, target=target, scored=scored)
+    return (1 + BACKWARD) * forward_flops(config, vocabulary_size, source=source, target=target)
 
 
 def flops_per_target_token(

@@ -6,7 +6,7 @@ times sqrt(d_model) has unit variance; biases 0, LayerNorm 1 and 0.
 """
 
 # B batch, S source length, T target length, D d_model, V vocabulary
-# A mask says where a query MAY look: True is keep.
+# A mask says where a query MAY look: True is keep. With `rows`, only real tokens are held: (R, D) for (B, T, D).
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from transformer.attention import SelfAttention, SourceAttention
+from transformer.batching import Batch
 from transformer.config import PAD, ModelConfig
 from transformer.dropout import Dropout
 from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.positions import LearnedPositions, positions
+from transformer.rows import Rows
 
 
 class Transformer(nn.Module):
@@ -53,39 +55,54 @@ class Transformer(nn.Module):
     def decoder_layers(self) -> list[DecoderLayer]:
         return cast(list[DecoderLayer], list(self.decoder))
 
-    def embed_source(self, source_BS: Tensor) -> Tensor:
+    def embed_source(self, source_BS: Tensor, rows: Rows | None = None) -> Tensor:
         table = self.embedding if self.config.tied_embeddings else self.source_embedding
-        scaled_BSD = table(source_BS) * math.sqrt(self.config.d_model)
-        out: Tensor = self.dropout(self.source_positions(scaled_BSD))
+        scaled_BSD = table(source_BS if rows is None else rows.matrix(source_BS)) * math.sqrt(self.config.d_model)
+        out: Tensor = self.dropout(self.source_positions(scaled_BSD, rows=rows))
         return out
 
-    def embed_target(self, target_BT: Tensor, start: int = 0) -> Tensor:
+    def embed_target(self, target_BT: Tensor, start: int = 0, rows: Rows | None = None) -> Tensor:
         """`start` is the position of the first column, for decoding a step at a time."""
-        scaled_BTD = self.embedding(target_BT) * math.sqrt(self.config.d_model)
-        out: Tensor = self.dropout(self.target_positions(scaled_BTD, start))
+        scaled_BTD = self.embedding(target_BT if rows is None else rows.matrix(target_BT))
+        scaled_BTD = scaled_BTD * math.sqrt(self.config.d_model)
+        out: Tensor = self.dropout(self.target_positions(scaled_BTD, start, rows))
         return out
 
-    def encode(self, source_BS: Tensor) -> Tensor:
+    def encode(self, source_BS: Tensor, rows: Rows | None = None) -> Tensor:
         """The encoder's output, (B, S, D). Padded positions hold nothing of use and are never looked at."""
         keep = source_mask(source_BS != PAD)
-        x_BSD = self.embed_source(source_BS)
+        x_BSD = self.embed_source(source_BS, rows)
         for layer in self.encoder:
-            x_BSD = layer(x_BSD, keep)
+            x_BSD = layer(x_BSD, keep, rows)
         memory_BSD: Tensor = self.encoder_norm(x_BSD)
         return memory_BSD
 
-    def decode(self, target_in_BT: Tensor, memory_BSD: Tensor, source_keep_BS: Tensor) -> Tensor:
+    def decode(
+        self,
+        target_in_BT: Tensor,
+        memory_BSD: Tensor,
+        source_keep_BS: Tensor,
+        source_rows: Rows | None = None,
+        rows: Rows | None = None,
+    ) -> Tensor:
         """The decoder's output, (B, T, D), for all prefixes at once. Target padding may only stand at the end."""
         keep = source_mask(source_keep_BS)
-        x_BTD = self.embed_target(target_in_BT)
+        x_BTD = self.embed_target(target_in_BT, rows=rows)
         for layer in self.decoder_layers:
-            x_BTD = layer(x_BTD, layer.source_attention.project(memory_BSD), keep)
+            x_BTD = layer(x_BTD, layer.source_attention.project(memory_BSD, source_rows), keep, rows)
         hidden_BTD: Tensor = self.decoder_norm(x_BTD)
         return hidden_BTD
 
     def hidden(self, source_BS: Tensor, target_in_BT: Tensor) -> Tensor:
-        """Everything before the softmax's projection, (B, T, D): what the loss takes."""
+        """Everything before the softmax's projection, (B, T, D)."""
         return self.decode(target_in_BT, self.encode(source_BS), source_BS != PAD)
+
+    def hidden_rows(self, batch: Batch) -> Tensor:
+        """The same for the target's real tokens only, (N, D), in the order of the gold: what the loss takes."""
+        memory_RD = self.encode(batch.source_BS, batch.source_rows)
+        source_keep_BS = batch.source_BS != PAD
+        hidden_RD = self.decode(batch.target_in_BT, memory_RD, source_keep_BS, batch.source_rows, batch.target_rows)
+        return hidden_RD[: batch.target_rows.real]
 
     @property
     def output_weight(self) -> Tensor:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from transformer.config import ModelConfig
+from transformer.rows import Rows
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
@@ -26,12 +28,12 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.register_buffer("table", sinusoids(config.max_positions, config.d_model), persistent=False)
 
-    def forward(self, x_BTD: Tensor, start: int = 0) -> Tensor:
-        """Add the encodings of the positions start, start + 1, ... to the embeddings."""
-        end = start + x_BTD.size(1)
+    def forward(self, x_BTD: Tensor, start: int = 0, rows: Rows | None = None) -> Tensor:
+        """Add the encodings of the positions start, start + 1, ... to the embeddings, or of each row's own."""
+        end = start + x_BTD.size(1) if rows is None else rows.length
         if end > self.table.size(0):
             self.table = sinusoids(2 * end, self.table.size(1)).to(self.table)
-        return x_BTD + self.table[start:end]
+        return x_BTD + chosen(self.table, start, end, rows)
 
 
 class LearnedPositions(nn.Module):
@@ -41,14 +43,18 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.table = nn.Parameter(torch.empty(config.max_positions, config.d_model))
 
-    def forward(self, x_BTD: Tensor, start: int = 0) -> Tensor:
-        end = start + x_BTD.size(1)
+    def forward(self, x_BTD: Tensor, start: int = 0, rows: Rows | None = None) -> Tensor:
+        end = start + x_BTD.size(1) if rows is None else rows.length
         if end > self.table.size(0):
             raise ValueError(
                 f"A sequence of {end} subwords is longer than the {self.table.size(0)} learned positions: "
                 f"raise model.max_positions, or lower cleaning.max_subwords."
             )
-        return x_BTD + self.table[start:end]
+        return x_BTD + chosen(self.table, start, end, rows)
+
+
+def chosen(table: Tensor, start: int, end: int, rows: Rows | None) -> Tensor:
+    return table[start:end] if rows is None else F.embedding(rows.position_R, table)
 
 
 def positions(config: ModelConfig) -> nn.Module:

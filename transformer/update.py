@@ -87,9 +87,7 @@ def seed_for(seed: int, position: int) -> None:
 
 def batch_losses(model: Transformer, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
     """Smoothed and plain loss of a batch, sums over its real target tokens."""
-    hidden_BTD = model.hidden(batch.source_BS, batch.target_in_BT)
-    hidden_ND = hidden_BTD.flatten(0, 1).index_select(0, batch.real_N)
-    return smoothed_cross_entropy(hidden_ND, model.output_weight, batch.gold_N, smoothing)
+    return smoothed_cross_entropy(model.hidden_rows(batch), model.output_weight, batch.gold_N, smoothing)
 
 
 def accumulate(
