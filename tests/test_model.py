@@ -290,6 +290,22 @@ def test_rows_of_real_tokens_are_the_padded_model(
         assert torch.allclose(ours, theirs, atol=1e-9)
 
 
+@pytest.mark.slow
+def test_what_a_gpu_profile_compiles_is_one_graph_for_all_shapes() -> None:
+    """Traced as for a GPU, but run by PyTorch's plain kernels, which need no compiler."""
+    torch.manual_seed(0)
+    model = Transformer(replace(TINY, dropout=0.0), 30).train()
+    compiled = torch.compile(model.hidden_rows, dynamic=True, fullgraph=True, backend="aot_eager")
+    for pairs in (3, 7, 5):
+        made = collate([[5] * (3 + i) for i in range(pairs)], [[6] * (2 + i) for i in range(pairs)])
+        expected_ND, found_ND = model.hidden_rows(made), compiled(made)
+        torch.testing.assert_close(found_ND, expected_ND, atol=1e-5, rtol=1e-4)
+        share_ND, parameters = torch.randn_like(expected_ND), list(model.parameters())
+        wanted = torch.autograd.grad(expected_ND, parameters, share_ND)
+        for ours, theirs in zip(torch.autograd.grad(found_ND, parameters, share_ND), wanted, strict=True):
+            torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
 def test_flops_of_the_paper() -> None:
     """Six times the parameters that multiply, plus attention. Table 2's 3.3e18 count time, not work."""
     per_token = flops_per_target_token(BASE, 37_000)

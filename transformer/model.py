@@ -57,13 +57,13 @@ class Transformer(nn.Module):
 
     def embed_source(self, source_BS: Tensor, rows: Rows | None = None) -> Tensor:
         table = self.embedding if self.config.tied_embeddings else self.source_embedding
-        scaled_BSD = table(source_BS if rows is None else rows.matrix(source_BS)) * math.sqrt(self.config.d_model)
+        scaled_BSD = table(source_BS if rows is None else rows.pack(source_BS)) * math.sqrt(self.config.d_model)
         out: Tensor = self.dropout(self.source_positions(scaled_BSD, rows=rows))
         return out
 
     def embed_target(self, target_BT: Tensor, start: int = 0, rows: Rows | None = None) -> Tensor:
         """`start` is the position of the first column, for decoding a step at a time."""
-        scaled_BTD = self.embedding(target_BT if rows is None else rows.matrix(target_BT))
+        scaled_BTD = self.embedding(target_BT if rows is None else rows.pack(target_BT))
         scaled_BTD = scaled_BTD * math.sqrt(self.config.d_model)
         out: Tensor = self.dropout(self.target_positions(scaled_BTD, start, rows))
         return out
