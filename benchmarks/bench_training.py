@@ -29,7 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -40,6 +40,7 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 from rich.table import Table
+from training_rates import Measured, best_rate, overhead, rate
 
 from jobs import cluster, fetch, shard, train, vocabulary
 from jobs.artifacts import Artifact
@@ -67,26 +68,6 @@ SWEEP = {
 }
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Of one run: tokens and seconds of each update that counts, peak memory of a process."""
-
-    tokens: list[float]
-    seconds: list[float]
-    memory_gb: float
-
-
-def rate(runs: list[Measured]) -> float:
-    """Tokens per second of several runs."""
-    return sum(sum(run.tokens) for run in runs) / sum(sum(run.seconds) for run in runs)
-
-
-def best_rate(runs: list[Measured]) -> float:
-    """Tokens per second of several runs over the same updates, each update at its best."""
-    assert all(run.tokens == runs[0].tokens for run in runs)
-    return sum(runs[0].tokens) / sum(min(each) for each in zip(*(run.seconds for run in runs), strict=True))
-
-
 def main() -> None:
     arguments = parse()
     if arguments.task:
@@ -95,7 +76,7 @@ def main() -> None:
         return
     console = Console()
     if arguments.updates:
-        UPDATES.update(dict.fromkeys(UPDATES, max(arguments.updates, WARM_UP + 1)))
+        UPDATES.update(dict.fromkeys(UPDATES, max(arguments.updates, WARM_UP + 2)))
     with tempfile.TemporaryDirectory(prefix="attn-bench-") as name:
         place = Place(Path(name), arguments.per_update)
         console.print(
@@ -235,6 +216,11 @@ def at_once(tasks: Sequence[dict[str, Any]]) -> list[Any]:
     return [json.loads(text.splitlines()[-1]) for text in said]
 
 
+def checkpoint_after(updates: int) -> int:
+    """Of which update the job keeps a checkpoint. It is written beside the next one, which counts."""
+    return -(-updates // 2)
+
+
 def job(place: Place, size: str) -> Measured:
     """The real thing. Its rate is that of the points of its curve, one per update."""
     place.runs += 1
@@ -246,7 +232,7 @@ def job(place: Place, size: str) -> Measured:
             steps=steps,
             tokens_per_update=place.per_update * TOKENS,
             log_every=1,
-            checkpoint_every=-(-steps // 2),
+            checkpoint_every=checkpoint_after(steps),
             dev_every=steps,
         ),
     )
@@ -315,7 +301,8 @@ def compare(place: Place, size: str, rounds: int, console: Console) -> None:
     }
     if not has_reference():
         del ways["reference"]
-        console.print("No reference: `transformers` is not installed (pip install '.[bench]' or ATTN_BENCH_PYTHON).")
+        missing = "No reference: `transformers` is not installed (pip install '.[bench]' or ATTN_BENCH_PYTHON)."
+        console.print(missing, markup=False)
     seen: dict[str, list[Measured]] = {name: [] for name in ways}
     peak, per_token = 0.0, flops_per_token(place, SIZES[size])
     for number in range(1, rounds + 1):
@@ -340,8 +327,7 @@ def compare(place: Place, size: str, rounds: int, console: Console) -> None:
             f"{median(run.memory_gb for run in runs):.2f} GB",
         )
     console.print(table)
-    usual, best = (1 - how(seen["job"]) / how(seen["bare"]) for how in (rate, best_rate))
-    console.print(f"Ray, reader, logging and checkpoints cost {usual:.1%} of the bare loop, at best {best:.1%}.")
+    console.print(overhead(seen["bare"], seen["job"], written=checkpoint_after(UPDATES[size]) - WARM_UP))
 
 
 def layouts(place: Place, console: Console) -> None:
