@@ -7,6 +7,7 @@ import os
 import socket
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import ray
 
@@ -21,12 +22,11 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
-STILL = {  # of a Ray that we start: nobody reads its gauges or its log lines, and a laptop has two cores for all of it
+STILL = {  # of a Ray that we start: nobody reads its gauges and histories, and a laptop has two cores for all of it
     "REPORTER_UPDATE_INTERVAL_MS": "60000",
     "RAY_metrics_report_interval_ms": "60000",
-    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",  # from so many files on it looks for new ones at intervals only
-    "LOG_NAME_UPDATE_INTERVAL_S": "60",
     "RAY_event_stats": "0",  # its processes wake up a hundred times a second, and would time each time
+    "RAY_task_events_report_interval_ms": "0",
 }
 
 
@@ -71,11 +71,20 @@ def start_here(cpus: float | None, object_store_gb: float) -> None:
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
+            dismiss(ray._private.worker._global_node)
             return
         except Exception:
             ray.shutdown()
             if attempt:
                 raise
+
+
+def dismiss(node: Any) -> None:
+    """End the processes of a Ray of ours that would serve nobody: they look for log lines that are not shown, for nodes
+    to ask for where there are no others, for visitors of a page that there is not."""
+    node.kill_log_monitor(check_alive=False)
+    node.kill_monitor(check_alive=False)
+    node.kill_dashboard(check_alive=False)
 
 
 def require_answer(address: str) -> None:

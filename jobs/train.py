@@ -43,7 +43,6 @@ WORKER_ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
 }
 CONTROLLER_ENVIRONMENT = {
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "1",
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a lost node costs the updates since the last checkpoint, no more
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",  # it may count on a node that is gone: then count again soon
 }

@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from jobs.artifacts import Artifact
+from jobs.train_backend import PatientWorker
 from jobs.train_snapshot import SNAPSHOT, checkpoint_names
 
 RAY = str(Path(sys.executable).with_name("ray"))
-TRAINING, TRANSLATING = "ray::RayTrainWorker", "ray::MapWorker(Map(TranslatingActor)"
+TRAINING, TRANSLATING = f"ray::{PatientWorker.__name__}", "ray::MapWorker(Map(TranslatingActor)"
 FETCHING, SHARDING = "ray::_run_task", "ray::Map("
 
 

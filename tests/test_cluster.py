@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 
 import pytest
+from survival_cluster import children, title
 
 from jobs import cluster
 from jobs.errors import UserError
 from jobs.profiles import load_profile
 
 pytestmark = pytest.mark.ray
+UNWANTED = ("log_monitor.py", "monitor.py", "dashboard.py")
 
 
 @pytest.mark.usefixtures("ray_session")
@@ -25,10 +27,18 @@ def test_what_is_not_there_is_refused_unless_nodes_may_come(monkeypatch: pytest.
     assert {name: cluster.capacity(load_profile("gpu8"))[name] for name in ("CPU", "GPU")} == {"CPU": 64, "GPU": 8}
 
 
+@pytest.mark.usefixtures("ray_session")
+def test_a_ray_of_ours_has_no_process_that_serves_nobody() -> None:
+    """Those that look for log lines, for nodes to ask for and for visitors of a page wake up all the time."""
+    started = [title(pid) for pid in children()[os.getpid()]]
+    assert [name for name in started if "gcs_server" in name or "raylet" in name]
+    assert not [name for name in started for unwanted in UNWANTED if unwanted in name]
+
+
 def test_settings_of_ray_that_somebody_chose_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPORTER_UPDATE_INTERVAL_MS", "1000")
-    monkeypatch.setenv("LOG_NAME_UPDATE_INTERVAL_S", "put back at the end")
-    monkeypatch.delenv("LOG_NAME_UPDATE_INTERVAL_S")
-    cluster.prefer({"REPORTER_UPDATE_INTERVAL_MS": "60000", "LOG_NAME_UPDATE_INTERVAL_S": "60"})
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "put back at the end")
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
+    cluster.prefer({"REPORTER_UPDATE_INTERVAL_MS": "60000", "RAY_USAGE_STATS_ENABLED": "0"})
     assert os.environ["REPORTER_UPDATE_INTERVAL_MS"] == "1000"
-    assert os.environ["LOG_NAME_UPDATE_INTERVAL_S"] == "60"
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"

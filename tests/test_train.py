@@ -25,10 +25,12 @@ from jobs.artifacts import Artifact
 from jobs.configs import Resources, TrainConfig, TrainResources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics, Note, Progress
+from jobs.train_backend import PatientWorker
 from jobs.train_snapshot import SNAPSHOT, checkpoint_names, mend, snapshot_of, update_of
 from transformer.config import ModelConfig, TrainingConfig
 
 ray_test = pytest.mark.ray
+WORKER = PatientWorker.__name__
 TIMED = {"tokens_per_second", "flops_share"}  # the only figures that two equal runs do not share
 CONFIG = TrainConfig(
     model=ModelConfig(layers=1, d_model=16, d_ff=32, num_heads=2),
@@ -137,14 +139,37 @@ def test_rank_0_alone_speaks_and_says_each_point(bench: Bench) -> None:
 
 
 @ray_test
-def test_a_run_has_no_processes_but_its_workers_and_where_they_meet(bench: Bench) -> None:
+def test_a_run_has_no_processes_but_its_workers(bench: Bench) -> None:
     """Each other one would take a hundredth of a core, and a second of every run's start."""
     before, during = own_actors(), dict[int, str]()
     once_kept(bench.out("lean").child("work/lean"), 20, lambda: during.update(own_actors()))
     bench.train("lean", on(2))
-    assert sorted(name for pid, name in during.items() if pid not in before) == [
-        "RayTrainWorker", "RayTrainWorker", "SynchronizationActor",
-    ]  # fmt: skip
+    assert [name for pid, name in during.items() if pid not in before] == [WORKER] * 2
+
+
+@ray_test
+def test_nothing_of_ray_runs_in_a_worker_but_once_a_second(bench: Bench) -> None:
+    """Its first thread is Ray's. Left to itself it wakes up a hundred times a second, on the core of the training."""
+    woken: list[int] = []
+
+    def count() -> None:
+        pids = own_workers()
+        before = [times_woken(pid) for pid in pids]
+        time.sleep(2)
+        woken.extend(times_woken(pid) - times for pid, times in zip(pids, before, strict=True))
+
+    long = replace(CONFIG, training=replace(CONFIG.training, steps=400, checkpoint_every=100, log_every=50))
+    counting = once_kept(bench.out("patient").child("work/patient"), 100, count)
+    bench.train("patient", on(2), long)
+    counting.join()
+    assert len(woken) == 2
+    assert max(woken) < 40
+
+
+def times_woken(pid: int) -> int:
+    """How often the first thread of a process has slept until something happened."""
+    lines = Path(f"/proc/{pid}/task/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
 
 
 @ray_test
@@ -171,7 +196,7 @@ def own_actors() -> dict[int, str]:
 
 
 def own_workers() -> list[int]:
-    return [pid for pid, name in own_actors().items() if name == "RayTrainWorker"]
+    return [pid for pid, name in own_actors().items() if name == WORKER]
 
 
 def ancestors(pid: int) -> list[int]:
