@@ -12,7 +12,7 @@ import queue
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heapreplace
@@ -152,23 +152,15 @@ def prefetch(make: Callable[[], Iterator[T]], depth: int) -> Generator[T]:
     items: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=depth)
     stop = threading.Event()
 
-    def put(kind: str, value: Any) -> bool:
-        while not stop.is_set():
-            try:
-                items.put((kind, value), timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
     def work() -> None:
         try:
             for item in make():
-                if not put("item", item):
+                items.put(("item", item))
+                if stop.is_set():
                     return
-            put("end", None)
+            items.put(("end", None))
         except BaseException as error:
-            put("error", error)
+            items.put(("error", error))
 
     thread = threading.Thread(target=work, daemon=True, name="prefetch")
     thread.start()
@@ -182,7 +174,10 @@ def prefetch(make: Callable[[], Iterator[T]], depth: int) -> Generator[T]:
             yield value
     finally:
         stop.set()
-        thread.join()
+        while thread.is_alive():  # it may wait for room
+            with suppress(queue.Empty):
+                items.get_nowait()
+            thread.join(0.01)
 
 
 def read_ahead(
