@@ -24,7 +24,8 @@ QUIET = {
 }
 STILL = {  # of a Ray that we start: nobody reads its gauges and histories, and a laptop has two cores for all of it
     "REPORTER_UPDATE_INTERVAL_MS": "60000",
-    "RAY_metrics_report_interval_ms": "60000",
+    "RAY_enable_metrics_collection": "0",
+    "RAY_io_context_monitor_probe_interval_ms": "60000",
     "RAY_event_stats": "0",  # its processes wake up a hundred times a second, and would time each time
     "RAY_task_events_report_interval_ms": "0",
 }
