@@ -1,5 +1,6 @@
 #!/bin/sh
-# Make the virtual environment VENV with all that pyproject.toml asks for, and say on one line what is being done.
+# Make the virtual environment VENV with all that pyproject.toml asks for, and say what is being done: on a terminal on one
+# line that changes, elsewhere in a line for each part.
 # Usage: setup.sh PYTHON VENV      Everything that pip says is kept in VENV/setup.log.
 set -eu
 python=$1 venv=$2
@@ -9,8 +10,14 @@ python=$1 venv=$2
 echo "Setting up $venv: three or four minutes and 3 GB, once."
 test -x "$venv/bin/python" || "$python" -m venv "$venv"
 
+part=
 say() {
-    if [ -t 1 ]; then printf '\r\033[K%s' "$1"; fi
+    if [ -t 1 ]; then
+        printf '\r\033[K%s%s' "$1" "${2:+: $2}"
+    elif [ "$1" != "$part" ]; then
+        part=$1
+        echo "$part"
+    fi
 }
 
 install() {
@@ -22,12 +29,12 @@ rm -f "$venv/failed"
     tee "$venv/setup.log" |
     while read -r verb what _; do
         case "$verb $what" in
-            Collecting*) say "looking up $what" ;;
-            Downloading*) say "downloading ${what##*/}" ;;
-            'Installing collected') say "installing, the last and longest part" ;;
+            Collecting*) say "looking up and downloading packages" "$what" ;;
+            Downloading*) say "looking up and downloading packages" "${what##*/}" ;;
+            'Installing collected') say "installing them, the last and longest part" ;;
         esac
     done
-say ""
+if [ -t 1 ]; then say ""; fi
 
 if [ -e "$venv/failed" ]; then
     echo "Set-up failed. The end of $venv/setup.log:"
