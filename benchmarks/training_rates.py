@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from statistics import stdev
 
 TEN_MINUTES = 600.0  # between two checkpoints of the paper
 
@@ -31,15 +33,23 @@ def overhead(bare: list[Measured], job: list[Measured], written: int) -> str:
     """A checkpoint is written beside one update of every run, the counted one `written`: far more often than in use.
     The paper wrote one in ten minutes, so it is set against these; Ray, reader and logging by the other updates."""
     whole, whole_best = (1 - how(job) / how(bare) for how in (rate, best_rate))
+    by_round = [1 - rate([ours]) / rate([theirs]) for ours, theirs in zip(job, bare, strict=True)]
     usual, best = (1 - how(without(job, written)) / how(without(bare, written)) for how in (rate, best_rate))
     expected, took = (sum(run.seconds[written] for run in runs) / len(runs) for runs in (bare, job))
     checkpoint = took - expected / (1 - usual)
     return (
-        f"Ray, reader, logging and a checkpoint in every run cost {whole:.1%} of the bare loop, "
-        f"at best {whole_best:.1%}.\n"
+        f"Ray, reader, logging and a checkpoint in every run cost {whole:.1%} of the bare loop"
+        f"{standard_error(by_round)}, at best {whole_best:.1%}.\n"
         f"Without the checkpoint {usual:.1%}, at best {best:.1%}; it costs {checkpoint:.1f} s, "
         f"{checkpoint / TEN_MINUTES:.1%} of ten minutes."
     )
+
+
+def standard_error(values: list[float]) -> str:
+    """How far a mean of these may be off, for a sentence; nothing can be said of one."""
+    if len(values) < 2:
+        return ""
+    return f" (standard error over {len(values)} rounds: {stdev(values) / math.sqrt(len(values)):.1%})"
 
 
 def without(runs: list[Measured], update: int) -> list[Measured]:
