@@ -41,6 +41,9 @@ WORKER_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(2**40),
     "MALLOC_TOP_PAD_": str(2**26),
     "MALLOC_ARENA_MAX": "1",
+    # oneDNN keeps its programs for the last 1,024 shapes, over a megabyte each: those of one micro-batch are enough
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "32",
+    "LRU_CACHE_CAPACITY": "32",  # the same, of PyTorch in front of it
 }
 CONTROLLER_ENVIRONMENT = {
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a lost node costs the updates since the last checkpoint, no more
