@@ -36,7 +36,7 @@ def overhead(bare: list[Measured], job: list[Measured], written: int) -> str:
     by_round = [1 - rate([ours]) / rate([theirs]) for ours, theirs in zip(job, bare, strict=True)]
     usual, best = (1 - how(without(job, written)) / how(without(bare, written)) for how in (rate, best_rate))
     expected, took = (sum(run.seconds[written] for run in runs) / len(runs) for runs in (bare, job))
-    checkpoint = took - expected / (1 - usual)
+    checkpoint = round(took - expected / (1 - usual), 1) + 0.0  # no -0.0
     return (
         f"Ray, reader, logging and a checkpoint in every run cost {whole:.1%} of the bare loop"
         f"{standard_error(by_round)}, at best {whole_best:.1%}.\n"
