@@ -6,7 +6,8 @@ import logging
 import os
 import socket
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import ray
@@ -59,19 +60,31 @@ def prefer(settings: Mapping[str, str]) -> None:
     os.environ.update({name: value for name, value in settings.items() if name not in os.environ})
 
 
+@contextmanager
+def preferring(settings: Mapping[str, str]) -> Iterator[None]:
+    """The same for what is started meanwhile, and for nothing that is started later."""
+    own = settings.keys() - os.environ.keys()
+    prefer(settings)
+    try:
+        yield
+    finally:
+        for name in own:
+            os.environ.pop(name, None)
+
+
 def start_here(cpus: float | None, object_store_gb: float) -> None:
     """Ray gives itself half a minute to start, which a very busy machine may exceed: once more before we give up."""
-    prefer(STILL)
     for attempt in range(2):
         try:
-            ray.init(
-                address="local",
-                num_cpus=int(cpus) if cpus else None,
-                object_store_memory=int(object_store_gb * 2**30),
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
+            with preferring(STILL):
+                ray.init(
+                    address="local",
+                    num_cpus=int(cpus) if cpus else None,
+                    object_store_memory=int(object_store_gb * 2**30),
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
             dismiss(ray._private.worker._global_node)
             return
         except Exception:

@@ -42,3 +42,18 @@ def test_settings_of_ray_that_somebody_chose_stay(monkeypatch: pytest.MonkeyPatc
     cluster.prefer({"REPORTER_UPDATE_INTERVAL_MS": "60000", "RAY_USAGE_STATS_ENABLED": "0"})
     assert os.environ["REPORTER_UPDATE_INTERVAL_MS"] == "1000"
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+
+
+@pytest.mark.usefixtures("ray_session")
+def test_what_a_ray_of_ours_was_started_with_is_not_passed_on() -> None:
+    """A cluster that somebody starts from here must collect its gauges."""
+    assert not cluster.STILL.keys() & os.environ.keys()
+
+
+def test_a_setting_that_was_there_before_is_there_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_CHOSEN", "1")
+    monkeypatch.delenv("RAY_OURS", raising=False)
+    with cluster.preferring({"RAY_CHOSEN": "0", "RAY_OURS": "0"}):
+        assert (os.environ["RAY_CHOSEN"], os.environ["RAY_OURS"]) == ("1", "0")
+    assert os.environ["RAY_CHOSEN"] == "1"
+    assert "RAY_OURS" not in os.environ
