@@ -93,7 +93,6 @@ def make_plan(config: TrainConfig, shards: Artifact, dev: Artifact, place: Artif
     if about["micro_batches"] == 0 or dev_about["micro_batches"] == 0:
         empty = "training" if about["micro_batches"] == 0 else "development"
         raise UserError(f"The {empty} set is empty: no pair was left after cleaning. Loosen shards.cleaning.")
-    per_worker = on.train.gpus_per_worker or on.train.cpus_per_worker
     return Plan(
         model=config.model,
         training=config.training,
@@ -106,7 +105,6 @@ def make_plan(config: TrainConfig, shards: Artifact, dev: Artifact, place: Artif
         gpus_per_worker=on.train.gpus_per_worker,
         precision=on.train.precision,
         compile=on.train.compile,
-        worker_flops=on.device_tflops * 1e12 * per_worker if on.device_tflops else None,
         mailbox=Mailbox(),
     )
 

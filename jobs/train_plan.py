@@ -25,7 +25,6 @@ class Plan:
     gpus_per_worker: float
     precision: Literal["fp32", "bf16"]
     compile: bool
-    worker_flops: float | None  # sustained, per worker; None: measured
     mailbox: Mailbox  # for what rank 0 has to say
 
 

@@ -133,10 +133,8 @@ class Worker:
         return Curve(standing, points, peak_flops=self._peak_flops())
 
     def _peak_flops(self) -> float:
-        """What all workers together could do at best: as the profile says, or as measured on a large product."""
-        own = self.plan.worker_flops or measured_flops(
-            self.device, torch.bfloat16 if self.plan.precision == "bf16" else torch.float32
-        )
+        """What all workers together could do at best, measured here and now: what a profile has is for estimates."""
+        own = measured_flops(self.device, torch.bfloat16 if self.plan.precision == "bf16" else torch.float32)
         total = torch.tensor(own, device=self.device)
         self.ranks.sum(total)
         return float(total)

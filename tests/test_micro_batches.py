@@ -135,7 +135,7 @@ def test_sentences_longer_than_a_learned_table_are_refused(shards: Artifact) -> 
     plan = Plan(
         model=ModelConfig(positions="learned", max_positions=4), training=TrainingConfig(), vocabulary_size=24,
         per_update=1, shards=shards, dev=shards, run=shards, threads=1, gpus_per_worker=0, precision="fp32",
-        compile=False, worker_flops=None, mailbox=Mailbox(),
+        compile=False, mailbox=Mailbox(),
     )  # fmt: skip
     longest = read_index(shards).longest
     assert longest > 4
