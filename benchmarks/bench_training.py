@@ -278,7 +278,8 @@ def bare_worker(task: dict[str, Any]) -> dict[str, Any]:
         total = sum(batch.target_tokens for batch in batches)
         mine = [MicroBatch(p, number * per_update + p, batches[p]) for p in task["places"][number]]
         started = time.perf_counter()
-        update(model, optimizer, gradients, mine, tokens=total, learning_rate=1e-4, config=config, ranks=ranks)
+        size = {"count": len(mine), "tokens": total}
+        update(model, optimizer, gradients, mine, **size, learning_rate=1e-4, config=config, ranks=ranks)
         spent.append(time.perf_counter() - started)
         tokens.append(total)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -59,8 +59,8 @@ def training_tokens_per_second(model_config: ModelConfig, vocabulary_size: int, 
 
     def one() -> None:
         outcome = update(
-            model, optimizer, gradients, [MicroBatch(0, 0, batch)], tokens=batch.target_tokens, learning_rate=1e-4,
-            config=config, ranks=Ranks(),
+            model, optimizer, gradients, [MicroBatch(0, 0, batch)], count=1, tokens=batch.target_tokens,
+            learning_rate=1e-4, config=config, ranks=Ranks(),
         )  # fmt: skip
         outcome.gradient_norm.item()
 

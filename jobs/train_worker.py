@@ -159,12 +159,14 @@ class Worker:
 
     def _update(self, number: int, ahead: Iterator[MicroBatch]) -> None:
         rows = self.stream.rows(number)
+        count = len(self.own_places(number))
         with self._autocast(), self._memory_guard(number):
             outcome = update(
                 self.model,
                 self.optimizer,
                 self.gradients,
-                islice(ahead, len(self.own_places(number))),
+                islice(ahead, count),
+                count=count,
                 tokens=int(self.index.target_tokens[rows].sum()),
                 learning_rate=self._rate(number),
                 config=self.config,

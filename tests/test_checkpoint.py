@@ -33,7 +33,7 @@ class Run:
         for number in range(first, last + 1):
             update(
                 self.model, self.optimizer, self.gradients, [MicroBatch(0, number, BATCH)],
-                tokens=6, learning_rate=0.01, config=TRAINING, ranks=Ranks(),
+                count=1, tokens=6, learning_rate=0.01, config=TRAINING, ranks=Ranks(),
             )  # fmt: skip
 
     def weights(self) -> torch.Tensor:

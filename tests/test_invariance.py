@@ -52,9 +52,10 @@ def train(rank: int, world_size: int, port: int, precision: torch.dtype, out: Pa
         batches = [micro_batch(place, number * PER_UPDATE + place) for place in range(PER_UPDATE)]
         tokens = sum(batch.batch.target_tokens for batch in batches)
         rate = learning_rate(number, d_model=MODEL.d_model, warmup=TRAINING.warmup, factor=FACTOR)
+        mine = batches[rank::world_size]
         outcome = update(
-            model, optimizer, gradients, batches[rank::world_size], tokens=tokens, learning_rate=rate,
-            config=TRAINING, ranks=Ranks(rank, world_size),
+            model, optimizer, gradients, mine, count=len(mine), tokens=tokens, learning_rate=rate, config=TRAINING,
+            ranks=Ranks(rank, world_size),
         )  # fmt: skip
         losses.append(outcome.losses_M2.sum(dim=0) / tokens)
     if rank == 0:

@@ -6,30 +6,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from operator_calls import Calls
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer import linear
-from transformer.linear import Linear
+from transformer.linear import WORTH_PACKING, Linear, packed, product
 
 needs_onednn = pytest.mark.skipif(not linear.ONEDNN, reason="this PyTorch was built without oneDNN")
-
-
-class Calls(TorchDispatchMode):
-    """The names of the operators that are called."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        self.names.append(func.name())
-        return func(*args, **(kwargs or {}))
-
-    @property
-    def onednn(self) -> int:
-        return sum("mkldnn" in name for name in self.names)
 
 
 def both(inputs: int, outputs: int, bias: bool) -> tuple[Linear, nn.Linear]:
@@ -95,3 +79,49 @@ def test_all_else_is_pytorchs_usual_kernel(other: str) -> None:
     with Calls() as calls, torch.autocast("cpu", dtype=torch.bfloat16, enabled=other == "narrow"):
         layer(x)
     assert not any("_linear_pointwise" in name for name in calls.names)
+
+
+def wide() -> Linear:
+    """A layer whose weights are worth packing for two micro-batches."""
+    torch.manual_seed(0)
+    return Linear(256, WORTH_PACKING // 512)
+
+
+def results(layer: Linear, x: Tensor) -> list[Tensor]:
+    out = layer(x)
+    return [out, *torch.autograd.grad(out.square().sum(), [x, layer.weight])]
+
+
+@needs_onednn
+def test_packed_weights_give_the_same_bits() -> None:
+    layer, x = wide(), torch.randn(37, 256, requires_grad=True)
+    expected = results(layer, x)
+    with packed([layer.weight], micro_batches=2), Calls() as calls:
+        found = results(layer, x)
+    assert all(torch.equal(*each) for each in zip(found, expected, strict=True))
+    assert calls.onednn == 2  # with what was laid out before: nothing was during the products
+
+
+@needs_onednn
+def test_weights_are_packed_as_they_are_and_no_longer_than_asked() -> None:
+    layer, x = wide(), torch.randn(5, 256)
+    before = product(x, layer.weight)
+    with packed([layer.weight], micro_batches=2), torch.no_grad():
+        layer.weight.mul_(2)  # which one must not do, but it shows by what is multiplied
+        assert torch.equal(product(x, layer.weight), before)
+    assert torch.equal(product(x, layer.weight), 2 * before)
+
+
+@needs_onednn
+def test_nothing_stays_packed_after_a_failure() -> None:
+    with pytest.raises(ZeroDivisionError, match="packed"), packed([wide().weight], micro_batches=2):
+        raise ZeroDivisionError("packed" if linear._packed else "too early")
+    assert not linear._packed
+
+
+@pytest.mark.parametrize("other", ["one micro-batch", "small", "double"])
+def test_what_is_not_worth_it_is_not_packed(other: str) -> None:
+    weight = torch.zeros(2, 2) if other == "small" else wide().weight
+    weight = weight.double() if other == "double" else weight
+    with packed([weight], micro_batches=1 if other == "one micro-batch" else 2):
+        assert not linear._packed

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from operator_calls import Calls
 
+from transformer import linear
 from transformer.batching import collate
 from transformer.config import PAD, ModelConfig, TrainingConfig
 from transformer.model import Transformer
@@ -32,8 +34,9 @@ def step(
     torch.manual_seed(1)
     model = Transformer(replace(MODEL, dropout=dropout), 30)
     optimizer, gradients = make_optimizer(model, config), Gradients(model, slots)
+    size = {"count": len(micro_batches), "tokens": TOKENS}
     outcome = update(
-        model, optimizer, gradients, micro_batches, tokens=TOKENS, learning_rate=0.01, config=config, ranks=Ranks()
+        model, optimizer, gradients, micro_batches, **size, learning_rate=0.01, config=config, ranks=Ranks()
     )
     return model, outcome
 
@@ -86,6 +89,29 @@ def test_the_gradient_is_that_of_the_mean_and_the_step_is_adams() -> None:
     assert torch.allclose(weights(ours), weights(model), atol=2e-5)
 
 
+@pytest.mark.skipif(not linear.ONEDNN, reason="this PyTorch was built without oneDNN")
+def test_weights_packed_for_an_update_are_those_of_that_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two updates, each by the weights that the one before left."""
+
+    def two() -> torch.Tensor:
+        torch.manual_seed(1)
+        model = Transformer(MODEL, 30)
+        optimizer, gradients = make_optimizer(model, TRAINING), Gradients(model, 8)
+        for _ in range(2):
+            update(
+                model, optimizer, gradients, cut(1), count=8, tokens=TOKENS, learning_rate=0.01, config=TRAINING,
+                ranks=Ranks(),
+            )  # fmt: skip
+        return weights(model)
+
+    as_usual = two()
+    monkeypatch.setattr(linear, "WORTH_PACKING", 1)
+    with Calls() as calls:
+        packed = two()
+    assert calls.names.count("mkldnn::_reorder_linear_weight") == 2 * 2 * len(Transformer(MODEL, 30).matrices())
+    assert torch.equal(packed, as_usual)
+
+
 def test_clipping_is_by_the_norm_of_all_gradients() -> None:
     _, free = step(cut(4))
     model, clipped = step(cut(4), config=replace(TRAINING, clip_norm=0.5))
@@ -103,7 +129,7 @@ def test_a_gradient_that_is_not_finite_moves_no_weight() -> None:
         model.decoder_layers[0].feed_forward.inner.bias[0] = math.nan
     before = weights(model)
     outcome = update(
-        model, optimizer, gradients, cut(8), tokens=TOKENS, learning_rate=1.0, config=TRAINING, ranks=Ranks()
+        model, optimizer, gradients, cut(8), count=1, tokens=TOKENS, learning_rate=1.0, config=TRAINING, ranks=Ranks()
     )
     assert not outcome.losses_M2.isfinite().any()
     assert torch.equal(weights(model).nan_to_num(), before.nan_to_num())
@@ -128,7 +154,8 @@ def test_golden_losses() -> None:
     losses = []
     for _ in range(3):
         outcome = update(
-            model, optimizer, gradients, cut(4), tokens=TOKENS, learning_rate=0.01, config=TRAINING, ranks=Ranks()
-        )
+            model, optimizer, gradients, cut(4), count=2, tokens=TOKENS, learning_rate=0.01, config=TRAINING,
+            ranks=Ranks(),
+        )  # fmt: skip
         losses.append(float(outcome.losses_M2[:, 0].sum()) / TOKENS)
     assert losses == pytest.approx(GOLDEN, rel=1e-5)

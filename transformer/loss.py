@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from transformer.linear import product
+
 CHUNK_SCORES = 2**22  # scores per chunk: 16 MB in single precision; smaller products run below a core's full rate
 LEAST_CHUNK = 256  # tokens
 
@@ -28,7 +30,7 @@ class Products(NamedTuple):
 def chunk_losses(hidden_CD: Tensor, gold_C1: Tensor, out: Products, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
     """(smoothed loss, plain loss, probabilities) of a chunk; the losses are sums over its tokens."""
     wide = out.sum_D.dtype
-    scores_CV = (hidden_CD @ out.weight_VD.T).to(wide)
+    scores_CV = product(hidden_CD, out.weight_VD).to(wide)
     p_CV = scores_CV.softmax(dim=1)
     # log z from the likeliest subword, whose probability is never too small for a logarithm
     log_z_C = scores_CV.amax(dim=1) - p_CV.amax(dim=1).log()
@@ -66,7 +68,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                 loss, nll = loss + chunk_loss, nll + chunk_nll
                 if train:
                     grad_CV = scores_gradient(p_CV, gold_C1, smoothing).to(narrow)
-                    torch.mm(grad_CV, out.weight_VD, out=grad_hidden_ND[chunk])
+                    grad_hidden_ND[chunk] = product(grad_CV, out.weight_VD.T)
                     if narrow == weight_VD.dtype:
                         grad_weight_VD.addmm_(grad_CV.T, hidden_CD)
                     else:

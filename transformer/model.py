@@ -22,6 +22,7 @@ from transformer.batching import Batch
 from transformer.config import PAD, ModelConfig
 from transformer.dropout import Dropout
 from transformer.layers import DecoderLayer, EncoderLayer
+from transformer.linear import Linear
 from transformer.positions import LearnedPositions, positions
 from transformer.rows import Rows
 
@@ -108,6 +109,10 @@ class Transformer(nn.Module):
     def output_weight(self) -> Tensor:
         """The matrix of the pre-softmax projection, (V, D)."""
         return self.embedding.weight if self.config.tied_embeddings else self.output.weight
+
+    def matrices(self) -> list[Tensor]:
+        """All by which rows are multiplied."""
+        return [*(module.weight for module in self.modules() if isinstance(module, Linear)), self.output_weight]
 
     def logits(self, hidden: Tensor) -> Tensor:
         return nn.functional.linear(hidden, self.output_weight)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from transformer.batching import Batch
 from transformer.config import TrainingConfig
+from transformer.linear import packed
 from transformer.loss import smoothed_cross_entropy
 from transformer.model import Transformer
 
@@ -115,19 +116,21 @@ def update(
     gradients: Gradients,
     micro_batches: Iterable[MicroBatch],
     *,
+    count: int,
     tokens: int,
     learning_rate: float,
     config: TrainingConfig,
     ranks: Ranks,
     before_step: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """One update over this rank's micro-batches. Look at the outcome before trusting the weights: see `may_step`.
+    """One update over this rank's `count` micro-batches. Look at the outcome before trusting the weights: `may_step`.
 
     `before_step` is called before any weight or moment changes.
     """
     gradients.buffer.zero_()
-    for micro_batch in micro_batches:
-        accumulate(model, gradients, micro_batch, tokens=tokens, config=config)
+    with packed(model.matrices(), micro_batches=count):
+        for micro_batch in micro_batches:
+            accumulate(model, gradients, micro_batch, tokens=tokens, config=config)
     outcome = gather(gradients, ranks, config.clip_norm)
     if may_step(outcome, config):
         for group in optimizer.param_groups:
