@@ -312,6 +312,22 @@ def test_bad_updates_are_skipped_if_asked(bench: Bench) -> None:
 
 
 @ray_test
+def test_too_little_memory_is_said_with_what_to_lower(bench: Bench, tmp_path: Path) -> None:
+    """Weights of 30 MB, and a layer's output for 80,000 tokens of 300 GB, which no machine hands out."""
+    if Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "1":
+        pytest.skip("this machine hands out memory that it does not have")
+    shards = tiny_shards(tmp_path / "shards", micro_batches=2, pairs=20_000)
+    wide = ModelConfig(layers=1, d_model=2, d_ff=2**20, num_heads=1)
+    config = TrainConfig(model=wide, training=replace(CONFIG.training, tokens_per_update=80_000))
+    with pytest.raises(
+        UserError,
+        match=r"Out of memory at update 1 in micro-batch 0 \(pool \d, row group \d\)\. No checkpoint yet\. "
+        r"Lower shards\.micro_batch_tokens",
+    ):
+        train.run(config, shards=shards, dev=bench.dev, out=bench.out("wide"), on=on(1), log=bench.events.append)
+
+
+@ray_test
 def test_too_few_resources_are_said_before_anything_starts(bench: Bench) -> None:
     with pytest.raises(UserError, match=r"Training needs 6 CPUs and the cluster has 2"):
         bench.train("large", Resources(train=TrainResources(workers=2, cpus_per_worker=3)))
