@@ -313,7 +313,7 @@ def test_bad_updates_are_skipped_if_asked(bench: Bench) -> None:
 
 @ray_test
 def test_too_little_memory_is_said_with_what_to_lower(bench: Bench, tmp_path: Path) -> None:
-    """Weights of 30 MB, and a layer's output for 80,000 tokens of 300 GB, which no machine hands out."""
+    """Weights of 40 MB, and a layer whose output for a micro-batch takes some 300 GB, which no machine hands out."""
     if Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "1":
         pytest.skip("this machine hands out memory that it does not have")
     shards = tiny_shards(tmp_path / "shards", micro_batches=2, pairs=20_000)
