@@ -119,9 +119,11 @@ def test_nothing_stays_packed_after_a_failure() -> None:
     assert not linear._packed
 
 
-@pytest.mark.parametrize("other", ["one micro-batch", "small", "double"])
-def test_what_is_not_worth_it_is_not_packed(other: str) -> None:
-    weight = torch.zeros(2, 2) if other == "small" else wide().weight
-    weight = weight.double() if other == "double" else weight
-    with packed([weight], micro_batches=1 if other == "one micro-batch" else 2):
+@pytest.mark.parametrize(
+    ("weight", "micro_batches"),
+    [(torch.zeros(WORTH_PACKING, 1), 1), (torch.zeros(2, 2), 2), (torch.zeros(WORTH_PACKING, 1).double(), 2)],
+    ids=["one micro-batch", "small", "double"],
+)
+def test_what_is_not_worth_it_is_not_packed(weight: Tensor, micro_batches: int) -> None:
+    with packed([weight], micro_batches=micro_batches):
         assert not linear._packed
