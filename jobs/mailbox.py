@@ -1,47 +1,70 @@
-"""From rank 0 to the driver, through the cluster's own table of keys: no process of ours need stand between them.
+"""What the workers of a training tell its driver: events of rank 0, and a failure that no retry would mend.
 
-The table is on the head node, so no other node that is lost takes a message along.
+A small Ray actor on the driver's own node holds them, so that no other node that is lost takes a message along.
 """
 
 from __future__ import annotations
 
-import pickle
-import time
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
-from ray.experimental import internal_kv
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from jobs.events import Event
 
-NAMESPACE = "attn"
+
+class Box:
+    """The actor. Its methods run one after the other."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.failure: str | None = None
+
+    def put(self, events: Sequence[Event]) -> None:
+        self.events += events
+
+    def take(self) -> list[Event]:
+        taken, self.events = self.events, []
+        return taken
+
+    def fail(self, sentence: str) -> None:
+        self.failure = self.failure or sentence
+
+    def get_failure(self) -> str | None:
+        return self.failure
 
 
 @dataclass(frozen=True)
 class Mailbox:
-    """One side puts events in, the other takes them out. A failure that no retry would mend is kept."""
+    """One side puts events in, the other takes each of them out once. The first failure is kept."""
 
-    name: str = field(default_factory=lambda: f"mailbox-{uuid.uuid4().hex}/")
+    actor: Any
 
-    def put(self, events: Sequence[Event]) -> None:
-        key = f"{self.name}events/{time.time_ns():020d}"  # in the order of their writing
-        internal_kv._internal_kv_put(key, pickle.dumps(tuple(events)), namespace=NAMESPACE)
+    @staticmethod
+    def open() -> Mailbox:
+        """Called by the driver."""
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        return Mailbox(ray.remote(Box).options(num_cpus=0, scheduling_strategy=here).remote())
+
+    def put(self, events: Sequence[Event], *, wait: bool = False) -> None:
+        """`wait` until they are delivered: a worker's last words, which would otherwise be lost with its process."""
+        sent = self.actor.put.remote(tuple(events))
+        if wait:
+            ray.get(sent)
 
     def take(self) -> list[Event]:
-        taken: list[Event] = []
-        for key in sorted(internal_kv._internal_kv_list(f"{self.name}events/", namespace=NAMESPACE)):
-            taken += pickle.loads(internal_kv._internal_kv_get(key, namespace=NAMESPACE))
-            internal_kv._internal_kv_del(key, namespace=NAMESPACE)
+        taken: list[Event] = ray.get(self.actor.take.remote())
         return taken
 
     def fail(self, sentence: str) -> None:
-        """The first sentence stays."""
-        internal_kv._internal_kv_put(f"{self.name}failure", sentence, overwrite=False, namespace=NAMESPACE)
+        ray.get(self.actor.fail.remote(sentence))
 
     def failure(self) -> str | None:
-        sentence = internal_kv._internal_kv_get(f"{self.name}failure", namespace=NAMESPACE)
-        return None if sentence is None else sentence.decode()
+        sentence: str | None = ray.get(self.actor.get_failure.remote())
+        return sentence
 
-    def remove(self) -> None:
-        internal_kv._internal_kv_del(self.name, del_by_prefix=True, namespace=NAMESPACE)
+    def close(self) -> None:
+        """End the actor. What was not taken is gone."""
+        ray.kill(self.actor)

@@ -73,8 +73,7 @@ def connect(address: str | None = None) -> Connection:
         )
     headers = _authorisation(address)
     _get(address, "/api/version", headers)
-    for noisy in ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.getLogger("ray").setLevel(logging.WARNING)  # it would tell of every package it uploads
     return Connection(address, headers, _politely(lambda: JobSubmissionClient(address, headers=dict(headers)), address))
 
 

@@ -9,17 +9,23 @@ Writes  train/<id>/work/<run>/update-*/ (checkpoints), checkpoints.json, curve.j
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ray.train.v2._internal.exceptions import UserExceptionWithTraceback, WorkerHealthCheckFailedError
-from ray.train.v2.api.config import CheckpointConfig, FailureConfig, LoggingConfig, RunConfig, ScalingConfig
-from ray.train.v2.api.exceptions import WorkerGroupError
+from ray.exceptions import RayError
+from ray.train import (
+    CheckpointConfig,
+    FailureConfig,
+    LoggingConfig,
+    Result,
+    RunConfig,
+    ScalingConfig,
+    WorkerGroupError,
+)
+from ray.train.torch import TorchConfig, TorchTrainer
 
 from jobs.artifacts import WORK, Artifact
 from jobs.cluster import require_resources
@@ -28,12 +34,13 @@ from jobs.errors import UserError
 from jobs.events import Facts, Log, Note
 from jobs.mailbox import Mailbox
 from jobs.object_store import resolve
-from jobs.train_backend import GroupConfig, LeanTrainer
+from jobs.train_checkpoints import RETENTION, forgotten_checkpoints, update_of, whole_checkpoints
 from jobs.train_plan import Plan, micro_batches_per_update
-from jobs.train_snapshot import STATE, checkpoint_names, mend, update_of
+from jobs.train_worker import train
+from transformer.checkpoint import STATE
 
-WORKER = "jobs.train_worker"  # loaded by name, in the workers only: it brings torch
 POLL_SECONDS = 1.0
+GROUP_TIMEOUT_S = 600  # for an exchange between workers; one that is lost is noticed much sooner
 RESIZE_SECONDS = 60.0  # between two looks at whether nodes came back, where a profile has min_workers
 WORKER_ENVIRONMENT = {
     # glibc gives large blocks back to the kernel at once and pays for fresh pages at every step: let it keep them
@@ -45,10 +52,6 @@ WORKER_ENVIRONMENT = {
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "32",
     "LRU_CACHE_CAPACITY": "32",  # the same, of PyTorch in front of it
 }
-CONTROLLER_ENVIRONMENT = {
-    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a lost node costs the updates since the last checkpoint, no more
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",  # it may count on a node that is gone: then count again soon
-}
 
 
 def run(config: TrainConfig, *, shards: Artifact, dev: Artifact, out: Artifact, on: Resources, log: Log) -> Facts:
@@ -56,9 +59,8 @@ def run(config: TrainConfig, *, shards: Artifact, dev: Artifact, out: Artifact, 
     name = out.uri.partition("?")[0].rstrip("/").rpartition("/")[2]
     place = out.child(WORK).child(name)
     plan = make_plan(config, shards, dev, place, on)
-    mend(place)
-    fit(plan, on, log)
-    names = checkpoint_names(place)
+    scaling = scaling_config(plan, on, log)
+    names = scheduled_checkpoints(fit(plan, scaling, on, log))
     out.write_json("checkpoints.json", [{"update": update_of(n), "path": f"{WORK}/{name}/{n}"} for n in names])
     out.write_json("model.json", {"model": asdict(config.model), "vocabulary_size": plan.vocabulary_size})
     curve = place.read_text(f"{names[-1]}/curve.jsonl")
@@ -102,93 +104,78 @@ def make_plan(config: TrainConfig, shards: Artifact, dev: Artifact, place: Artif
         dev=dev,
         run=place,
         threads=max(1, int(on.train.cpus_per_worker)),
-        gpus_per_worker=on.train.gpus_per_worker,
         precision=on.train.precision,
         compile=on.train.compile,
-        mailbox=Mailbox(),
     )
 
 
-def scaling(plan: Plan, on: Resources, log: Log) -> ScalingConfig:
+def scaling_config(plan: Plan, on: Resources, log: Log) -> ScalingConfig:
     """How many workers, each with what. Never more than an update has micro-batches."""
     most = min(on.train.workers, plan.per_update)
     least = min(on.train.min_workers or most, most)
     if most < on.train.workers:
         log(Note(f"An update has {plan.per_update} micro-batches, so {most} of {on.train.workers} workers are used."))
-    need = {"CPU": on.train.cpus_per_worker, "GPU": on.train.gpus_per_worker}
-    require_resources("Training", cpus=least * need["CPU"], gpus=least * need["GPU"])
-    return ScalingConfig(
-        num_workers=most if least == most else (least, most),
-        use_gpu=on.train.gpus_per_worker > 0,
-        resources_per_worker={name: amount for name, amount in need.items() if amount},
-        elastic_resize_monitor_interval_s=RESIZE_SECONDS,
-    )
+    worker = {"CPU": on.train.cpus_per_worker, "GPU": on.train.gpus_per_worker}
+    worker = {name: amount for name, amount in worker.items() if amount}
+    require_resources("Training", [worker] * least, log)
+    settings: dict[str, Any] = {
+        "num_workers": most if least == most else (least, most),
+        "use_gpu": on.train.gpus_per_worker > 0,
+        "resources_per_worker": worker,
+        "elastic_resize_monitor_interval_s": RESIZE_SECONDS,
+    }
+    return ScalingConfig(**settings)
 
 
-def work(settings: dict[str, Any]) -> None:
-    """What Ray Train starts on every worker."""
-    importlib.import_module(WORKER).train(settings["plan"])
+def run_config(plan: Plan, on: Resources) -> RunConfig:
+    """Where checkpoints go, how many are kept, and how many losses are survived. A node that is taken away with notice
+    (a spot node) is no loss: Ray Train counts these apart, without a limit."""
+    store, path = resolve(plan.run.uri)
+    parent, _, name = path.rpartition("/")
+    kept = CheckpointConfig(num_to_keep=plan.training.keep_checkpoints, checkpoint_score_attribute=RETENTION)
+    settings: dict[str, Any] = {
+        "name": name,
+        "storage_path": parent,
+        "storage_filesystem": store,
+        "failure_config": FailureConfig(max_failures=on.train.max_failures),
+        "checkpoint_config": kept,
+        "worker_runtime_env": {"env_vars": WORKER_ENVIRONMENT},
+        "logging_config": LoggingConfig(log_level="WARNING"),
+    }
+    return RunConfig(**settings)
 
 
-def fit(plan: Plan, on: Resources, log: Log) -> None:
+def fit(plan: Plan, scaling: ScalingConfig, on: Resources, log: Log) -> Result:
     """Train to the end, passing on what rank 0 says meanwhile."""
-    storage = resolve(plan.run.uri)
-    for setting, value in CONTROLLER_ENVIRONMENT.items():
-        os.environ.setdefault(setting, value)
-    settings: Any = RunConfig(
-        name=storage[1].rpartition("/")[2],
-        storage_path=storage[1].rpartition("/")[0],
-        storage_filesystem=storage[0],
-        failure_config=FailureConfig(max_failures=on.train.max_failures),
-        checkpoint_config=CheckpointConfig(num_to_keep=plan.training.keep_checkpoints),
-        worker_runtime_env={"env_vars": WORKER_ENVIRONMENT},
-        logging_config=LoggingConfig(log_level="WARNING"),
-    )
-    trainer = LeanTrainer(
-        work,
-        train_loop_config={"plan": plan},
-        backend_config=GroupConfig(),
-        scaling_config=scaling(plan, on, log),
-        run_config=settings,
-    )
+    mailbox = Mailbox.open()
     try:
-        problem = attend_to(trainer, plan.mailbox, log)
-        sentence = plan.mailbox.failure()
+        trainer = TorchTrainer(
+            train,
+            train_loop_config={"plan": plan, "mailbox": mailbox, "forgotten": forgotten_checkpoints(plan.run)},
+            torch_config=TorchConfig(timeout_s=GROUP_TIMEOUT_S),
+            scaling_config=scaling,
+            run_config=run_config(plan, on),
+        )
+        result, problem = fit_and_listen(trainer, mailbox, log)
+        sentence = mailbox.failure()
     finally:
-        plan.mailbox.remove()
+        mailbox.close()
     if sentence is not None:
         raise UserError(sentence)
     if problem is not None:
-        raise lost_workers(problem, plan, on) or problem from culprit(problem)
+        raise explained(problem, plan, on) from problem
+    assert result is not None
+    return result
 
 
-def lost_workers(problem: Exception, plan: Plan, on: Resources) -> UserError | None:
-    """A sentence if workers went away once too often. Anything else is a bug, and its traceback is wanted."""
-    failures = problem.worker_failures.values() if isinstance(problem, WorkerGroupError) else ()
-    if not any(isinstance(failure, WorkerHealthCheckFailedError) for failure in failures):
-        return None
-    names = checkpoint_names(plan.run)
-    start = f"go on from update {update_of(names[-1]):,}" if names else "start anew"
-    return UserError(
-        f"Training lost a worker {on.train.max_failures + 1} time(s), more than train.max_failures allows: a node went "
-        f"away, or ran out of memory (then lower shards.micro_batch_tokens). Run the same again to {start}, or choose "
-        f"a profile with more memory per worker (--on)."
-    )
-
-
-def culprit(problem: Exception) -> BaseException | None:
-    """What a worker's own code ran into, such as a full disk, from beneath what Ray Train wraps around it."""
-    failures = problem.worker_failures.values() if isinstance(problem, WorkerGroupError) else ()
-    return next((each._base_exc for each in failures if isinstance(each, UserExceptionWithTraceback)), None)
-
-
-def attend_to(trainer: LeanTrainer, mailbox: Mailbox, log: Log) -> Exception | None:
-    """Run the trainer in a thread of its own while this one empties the mailbox. What went wrong, if anything."""
+def fit_and_listen(trainer: TorchTrainer, mailbox: Mailbox, log: Log) -> tuple[Result | None, Exception | None]:
+    """Run the trainer in a thread while this one passes events on. The result, or what went wrong."""
+    results: list[Result] = []
     problems: list[Exception] = []
 
     def fit() -> None:
         try:
-            trainer.fit()
+            results.append(trainer.fit())
         except Exception as error:
             problems.append(error)
 
@@ -198,4 +185,25 @@ def attend_to(trainer: LeanTrainer, mailbox: Mailbox, log: Log) -> Exception | N
         thread.join(POLL_SECONDS)
         for event in mailbox.take():
             log(event)
-    return problems[0] if problems else None
+    return next(iter(results), None), next(iter(problems), None)
+
+
+def scheduled_checkpoints(result: Result) -> list[str]:
+    """Directories of the checkpoints that Ray Train kept, oldest first, without those that were saved out of turn."""
+    kept = [(metrics[RETENTION], checkpoint.path) for checkpoint, metrics in result.best_checkpoints or ()]
+    return [path.rpartition("/")[2] for order, path in sorted(kept) if order > 0]
+
+
+def explained(problem: Exception, plan: Plan, on: Resources) -> Exception:
+    """A sentence for workers that were lost once too often, and else what a worker's own code ran into."""
+    failures = list(problem.worker_failures.values()) if isinstance(problem, WorkerGroupError) else []
+    if any(isinstance(getattr(failure, "health_check_failure", None), RayError) for failure in failures):
+        names = whole_checkpoints(plan.run)
+        start = f"go on from update {update_of(names[-1]):,}" if names else "start anew"
+        return UserError(
+            f"Training lost a worker {on.train.max_failures + 1} time(s), more than train.max_failures allows: a node "
+            f"went away, or ran out of memory (then lower shards.micro_batch_tokens). Run the same again to {start}, "
+            f"or choose a profile with more memory per worker (--on)."
+        )
+    last_lines = [str(failure).strip().rpartition("\n")[2] for failure in failures or [problem]]
+    return RuntimeError(f"A training worker failed: {last_lines[0]}")

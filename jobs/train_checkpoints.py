@@ -1,5 +1,8 @@
 """Checkpoints of a training run through Ray Train: reported by every rank, written by rank 0 off the training thread.
 
+Ray Train keeps the list of a run's checkpoints and goes on from the last one in it. A checkpoint itself says whether it
+is whole: state.json comes last.
+
 Writes  work/<run>/update-0001500/ and its like (see transformer/checkpoint.py)
 """
 
@@ -10,25 +13,43 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import ray
 import ray.train
 import torch
-from ray.train import Checkpoint, CheckpointUploadMode
+from ray.train import Checkpoint, CheckpointUploadMode, Result
 
 from jobs.artifacts import Artifact
 from jobs.object_store import resolve
 from jobs.train_curve import Curve
 from transformer import checkpoint
+from transformer.config import TrainingConfig
 from transformer.model import Transformer
+
+RETENTION = "retention"  # the metric by which Ray Train keeps checkpoints: the highest, and always the newest
+
+
+def directory_name(update: int) -> str:
+    return f"update-{update:07d}"
+
+
+def update_of(name: str) -> int:
+    """1500 of update-0001500."""
+    return int(name.rpartition("-")[2])
+
+
+def retention(update: int, config: TrainingConfig) -> int:
+    """0 for a checkpoint out of turn, saved because a node is about to go: it is not averaged, and goes first."""
+    return update if update % config.checkpoint_every == 0 or update == config.steps else 0
 
 
 class Saver:
     """Writes while the next update computes its gradient; one checkpoint at a time."""
 
-    def __init__(self, run: Artifact, rank: int) -> None:
+    def __init__(self, run: Artifact, rank: int, config: TrainingConfig) -> None:
         self.run = run
         self.rank = rank
+        self.config = config
         self._idle = threading.Event()
         self._idle.set()
         self._taken: checkpoint.Snapshot | None = None
@@ -42,7 +63,7 @@ class Saver:
     def save(self, model: Transformer, optimizer: torch.optim.Optimizer, curve: Curve) -> None:
         """Called by every rank after the same update."""
         update = curve.standing.update
-        name = f"update-{update:07d}"
+        name = directory_name(update)
         if self.rank > 0:
             ray.train.report({}, checkpoint_dir_name=name, checkpoint_upload_mode=CheckpointUploadMode.ASYNC)
             return
@@ -58,16 +79,32 @@ class Saver:
                 taken.written.set()
                 self._idle.set()
 
-        store, path = resolve(self.run.at(name))
-
         ray.train.report(
-            {"update": update},
-            checkpoint=Checkpoint(path=path, filesystem=store),  # where `write` will put it
+            {**self._metrics(update), **(curve.points[-1] if curve.points else {}), "update": update},
+            checkpoint=self._place(name),  # where `write` will put it
             checkpoint_dir_name=name,
             checkpoint_upload_mode=CheckpointUploadMode.ASYNC,
             checkpoint_upload_fn=write,
             delete_local_checkpoint_after_upload=False,
         )
+
+    def register(self, names: list[str]) -> None:
+        """Called by every rank: tell Ray Train of whole checkpoints that it has forgotten, oldest first. Each rank goes
+        on from the last that it reported itself."""
+        for name in names:
+            ray.train.report(
+                self._metrics(update_of(name)),
+                checkpoint=self._place(name),
+                checkpoint_dir_name=name,
+                checkpoint_upload_mode=CheckpointUploadMode.NO_UPLOAD,
+            )
+
+    def _metrics(self, update: int) -> dict[str, Any]:
+        return {"update": update, RETENTION: retention(update, self.config)}
+
+    def _place(self, name: str) -> Checkpoint:
+        store, path = resolve(self.run.at(name))
+        return Checkpoint(path=path, filesystem=store)
 
 
 def write_checkpoint(place: Artifact, taken: checkpoint.Snapshot) -> None:
@@ -88,10 +125,32 @@ def write_checkpoint(place: Artifact, taken: checkpoint.Snapshot) -> None:
                 place.publish(Path(draft) / file, file)
 
 
+def whole_checkpoints(run: Artifact) -> list[str]:
+    """Directories of the checkpoints that can be gone on from, oldest first, whether Ray Train knows them or not."""
+    return sorted(name.partition("/")[0] for name in run.names() if name.endswith(f"/{checkpoint.STATE}"))
+
+
+def forgotten_checkpoints(run: Artifact) -> list[str]:
+    """The whole checkpoints of a run whose list Ray Train cannot read, oldest first; none if it can.
+
+    Ray Train does not write its list atomically, so a killed driver may leave it torn. Its files go, and the workers
+    register the checkpoints anew (`Saver.register`).
+    """
+    store, path = resolve(run.uri)
+    try:
+        Result.from_path(path, storage_filesystem=store)
+        return []
+    except Exception:  # torn, missing, of another version of Ray, or naming a checkpoint that is gone
+        for name in run.names():
+            if "/" not in name:
+                run.delete(name)
+        return whole_checkpoints(run)
+
+
 @contextmanager
 def last_checkpoint() -> Iterator[Path | None]:
     """The newest checkpoint of this run as a local directory, or None at the beginning."""
-    found = ray.train.get_checkpoint()
+    found: Checkpoint | None = ray.train.get_checkpoint()
     if found is None:
         yield None
         return

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jobs.artifacts import Artifact
-from jobs.mailbox import Mailbox
 from transformer.config import ModelConfig, TrainingConfig
 
 
@@ -22,10 +21,8 @@ class Plan:
     dev: Artifact
     run: Artifact  # Ray Train's directory of this run: checkpoints are its children
     threads: int
-    gpus_per_worker: float
     precision: Literal["fp32", "bf16"]
     compile: bool
-    mailbox: Mailbox  # for what rank 0 has to say
 
 
 def micro_batches_per_update(tokens_per_update: int, micro_batch_tokens: int) -> int:

@@ -1,7 +1,7 @@
 """What each training worker does: updates, a look at the development set now and then, checkpoints (section 5).
 
-All workers go through the same updates in step; where training stands is one integer, the update. Rank 0 alone speaks,
-about once a second, to a mailbox that the driver empties.
+All workers go through the same updates in step; where training stands is one integer, the update. Rank 0 alone tells
+the driver how it goes, about once a second, through a mailbox.
 
 Reads   shards and development micro-batches      Writes  checkpoints (jobs/train_checkpoints.py)
 """
@@ -9,24 +9,24 @@ Reads   shards and development micro-batches      Writes  checkpoints (jobs/trai
 from __future__ import annotations
 
 import math
-import os
 import resource
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from datetime import timedelta
 from functools import lru_cache
 from itertools import islice
+from typing import Any
 
-import ray
 import ray.train
+import ray.train.collective
+import ray.train.torch
 import torch
-import torch.distributed as dist
 
 from jobs.errors import UserError
 from jobs.events import Event, Metrics, Note, Progress
+from jobs.mailbox import Mailbox
 from jobs.micro_batches import Stream, deal, read_ahead, read_index
-from jobs.train_checkpoints import Saver, last_checkpoint
+from jobs.train_checkpoints import Saver, last_checkpoint, retention
 from jobs.train_curve import Curve, NotFinite, Point, Standing, flops_by_row
 from jobs.train_plan import Plan
 from transformer import checkpoint
@@ -35,45 +35,27 @@ from transformer.model import Transformer, count_parameters
 from transformer.schedule import learning_rate
 from transformer.update import Gradients, MicroBatch, Ranks, evaluate, make_optimizer, update
 
-GROUP_TIMEOUT = timedelta(minutes=10)
 SPEAK_SECONDS = 1.0
+PREEMPTION_SECONDS = 5.0  # between two questions whether a node is about to be taken away
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 
-def train(plan: Plan) -> None:
-    """The function that Ray Train runs on every worker. A failure that no retry would mend is left in the mailbox."""
-    if plan.mailbox.failure() is not None:
+def train(settings: dict[str, Any]) -> None:
+    """The function that Ray Train runs on every worker.
+
+    After a failure that no retry would mend, the others may wait for this worker in an exchange: the error is raised,
+    so that Ray Train ends them all, and when it starts them again they find the failure said and return.
+    """
+    plan: Plan = settings["plan"]
+    mailbox: Mailbox = settings["mailbox"]
+    if mailbox.failure() is not None:
         return
-    try:
-        with process_group() as ranks:
-            Worker(plan, ranks).run()
-    except UserError as error:
-        plan.mailbox.fail(str(error))
-
-
-@contextmanager
-def process_group() -> Iterator[Ranks]:
-    """All workers in one torch.distributed group: NCCL between GPUs, gloo between CPUs. None is needed for one."""
     context = ray.train.get_context()
-    ranks = Ranks(context.get_world_rank(), context.get_world_size())
-    if ranks.world_size == 1:
-        yield ranks
-        return
-    backend = "nccl" if ray.get_gpu_ids() else "gloo"
-    dist.init_process_group(backend, rank=ranks.rank, world_size=ranks.world_size, timeout=GROUP_TIMEOUT)
     try:
-        yield ranks
-    finally:
-        dist.destroy_process_group()
-
-
-def own_device() -> torch.device:
-    """This worker's GPU among those of its node that are visible, or the CPU."""
-    own = ray.get_gpu_ids()
-    if not own:
-        return torch.device("cpu")
-    visible = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
-    return torch.device("cuda", visible.index(str(own[0])))
+        Worker(plan, Ranks(context.get_world_rank(), context.get_world_size()), mailbox, settings["forgotten"]).run()
+    except UserError as error:
+        mailbox.fail(str(error))
+        raise
 
 
 def refuse_too_long(plan: Plan, longest: int) -> None:
@@ -88,11 +70,10 @@ def refuse_too_long(plan: Plan, longest: int) -> None:
 class Worker:
     """One rank of a training run."""
 
-    def __init__(self, plan: Plan, ranks: Ranks) -> None:
-        self.plan, self.ranks, self.config = plan, ranks, plan.training
-        self.device = own_device()
+    def __init__(self, plan: Plan, ranks: Ranks, mailbox: Mailbox, forgotten: list[str]) -> None:
+        self.plan, self.ranks, self.config, self.mailbox = plan, ranks, plan.training, mailbox
+        self.device: torch.device = ray.train.torch.get_device()
         if self.device.type == "cuda":
-            torch.cuda.set_device(self.device)
             torch.set_float32_matmul_precision("high")  # TF32
         else:
             torch.set_num_threads(plan.threads)
@@ -105,12 +86,15 @@ class Worker:
         self.model = self._build()
         self.optimizer = make_optimizer(self.model, self.config)
         self.gradients = Gradients(self.model, plan.per_update)
-        self.saver = Saver(plan.run, ranks.rank)
+        self.saver = Saver(plan.run, ranks.rank, self.config)
         self._unsaid: list[Event] = []
         self._spoke = 0.0  # when we last told the driver anything
         self._at = 0  # position of the micro-batch at work
-        self.curve = self._restore()
+        self.curve = self._restore(forgotten)
         self._saved = self.curve.standing.update
+        self._asked = (self._saved, time.perf_counter())  # the update after which, and when, we asked for preemptions
+        self._ask_after = self._saved + 1
+        self._leaving: list[str] = []  # nodes whose preemption a checkpoint was saved for
 
     def _build(self) -> Transformer:
         torch.manual_seed(self.config.seed)  # the same initial weights on every rank
@@ -119,7 +103,9 @@ class Worker:
             model.hidden_rows = torch.compile(model.hidden_rows, dynamic=True)  # type: ignore[method-assign]
         return model
 
-    def _restore(self) -> Curve:
+    def _restore(self, forgotten: list[str]) -> Curve:
+        if ray.train.get_checkpoint() is None:
+            self.saver.register(forgotten)
         with last_checkpoint() as directory:
             if directory is None:
                 standing, points = Standing(), list[Point]()
@@ -151,7 +137,7 @@ class Worker:
                     measured = number % self.config.dev_every == 0 or number == steps
                     if measured or number % self.config.log_every == 0 or number == 1:
                         self._point(number, measure=measured)
-                    if number % self.config.checkpoint_every == 0 or number == steps:
+                    if retention(number, self.config) or self._is_preempted(number):
                         self._save()
                     self._speak()
         finally:
@@ -241,6 +227,23 @@ class Worker:
         self.saver.save(self.model, self.optimizer, self.curve)
         self._saved = standing.update
 
+    def _is_preempted(self, number: int) -> bool:
+        """Whether a node of ours has newly been said to go: then what there is should be saved, and training goes on
+        until Ray Train restarts it without that node. Every rank asks after the same updates, and hears the same."""
+        if number < self._ask_after:
+            return False
+        notice = ray.train.get_preemption_info()
+        nodes = notice.preempted_node_ids if notice else []
+        found, self._leaving = nodes != self._leaving, nodes
+        if found and nodes:
+            self.say(Note(f"A node is about to be taken away: a checkpoint of update {number:,} is saved."))
+        now = time.perf_counter()
+        seconds = max(now - self._asked[1], 1e-9) / max(number - self._asked[0], 1)
+        self._asked = (number, now)
+        pace = max(1, int(PREEMPTION_SECONDS / seconds))
+        self._ask_after = number + int(ray.train.collective.broadcast_from_rank_zero(pace))
+        return found and bool(nodes)
+
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.plan.precision == "bf16")
 
@@ -266,7 +269,7 @@ class Worker:
         last = self.curve.points[-1] if self.curve.points else None
         detail = f"loss {last['loss']:.3f}, {last['tokens_per_second']:,.0f} tokens/s" if last else ""
         update = self.curve.standing.update
-        self.plan.mailbox.put([*self._unsaid, Progress(update, self.config.steps, "updates", detail)])
+        self.mailbox.put([*self._unsaid, Progress(update, self.config.steps, "updates", detail)], wait=at_once)
         self._unsaid.clear()
 
     def say(self, *events: Event) -> None:

@@ -65,6 +65,8 @@ def run(
         if len(to_do) < pairs.num_rows:
             log(Note(f"{pairs.num_rows - len(to_do):,} of {pairs.num_rows:,} sentences were translated before."))
         batches = plan_batches(pairs, to_do, Subwords(model.read_bytes(SUBWORDS)), on.translate.batch_tokens)
+        actor = {"CPU": on.translate.cpus_per_actor, "GPU": on.translate.gpus_per_actor}
+        cluster.require_resources("Translating", [actor], log)
         for done, detail in _translated(batches, model, work, config.search, on.translate):
             log(Progress(pairs.num_rows - len(to_do) + done, pairs.num_rows, "sentences", detail))
     done_rows = read_done(work)
@@ -137,7 +139,6 @@ def _translated(
     batches: list[dict[str, Any]], model: Artifact, work: Artifact, search: SearchConfig, on: TranslateResources
 ) -> Iterator[tuple[int, str]]:
     """Have all batches translated. Yields how many sentences are done, and in words how it goes."""
-    cluster.require_resources("Translating", cpus=on.cpus_per_actor, gpus=on.gpus_per_actor)
     logging.getLogger("ray.data").setLevel(logging.WARNING)
     # The rows are in the object store before the pool starts, so nothing needs a CPU that the actors hold.
     actor: Any = TranslatingActor

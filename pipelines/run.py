@@ -44,7 +44,9 @@ def run(asked: argparse.Namespace) -> int:
         try:
             if planned.to_do:
                 with console.status("Starting Ray"):
-                    cluster.connect(asked.address)
+                    dashboard = cluster.connect(asked.address, dashboard=asked.dashboard)
+                if dashboard:
+                    console.print(f"Ray's dashboard: {dashboard}")
             tracker = _tracker(workspace, recipe)
             have = cluster.capacity(on) if planned.to_do else {}
             with RunScreen(console, planned) as screen:

@@ -16,7 +16,7 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -33,6 +33,7 @@ from pipelines.tracking import StepRun, Tracker
 from pipelines.workspace import Workspace
 
 POLL_S = 1.0
+SILENT_S = 60.0  # a step that has said nothing for so long is said to be silent, and again after as long
 OF_MODELS = ("train", "translate")  # stages that take as many workers as the profile gives them
 NO_SPACE = os.strerror(errno.ENOSPC)  # by its words: not every library keeps the number
 AGAIN = "run the same command again when it is well."
@@ -45,6 +46,7 @@ class Screen(Protocol):
     def started(self, step: Step) -> None: ...
     def waits(self, step: Step, why: str) -> None: ...
     def event(self, step: Step, event: Event) -> None: ...
+    def silent(self, step: Step, seconds: float) -> None: ...
     def finished(self, step: Step, record: Mapping[str, Any]) -> None: ...
     def failed(self, step: Step, sentence: str) -> None: ...
     def skipped(self, step: Step, because: Step) -> None: ...
@@ -93,6 +95,25 @@ def urgency(step: Step) -> float:
     return -training_flops(step) if step.stage == "train" else -math.inf
 
 
+class Silence:
+    """Since when each step has said nothing."""
+
+    def __init__(self, patience_s: float) -> None:
+        self.patience_s = patience_s
+        self._heard: dict[str, float] = {}
+        self._told: dict[str, float] = {}
+
+    def heard(self, key: str) -> None:
+        self._heard[key] = self._told[key] = time.monotonic()
+
+    def of(self, keys: Iterable[str]) -> list[tuple[str, float]]:
+        """Of these, the ones that have been silent for another `patience_s`, and for how many seconds in all."""
+        now = time.monotonic()
+        found = [(key, now - self._heard[key]) for key in keys if now - self._told[key] >= self.patience_s]
+        self._told.update({key: now for key, _ in found})
+        return found
+
+
 @dataclass(frozen=True)
 class Ended:
     step: Step
@@ -110,6 +131,7 @@ class Runner:
         self.ended: queue.Queue[Ended] = queue.Queue()
         self.running: dict[str, Step] = {}
         self.taken: dict[str, Demand] = {}  # by what runs
+        self.silence = Silence(SILENT_S)
         self.outcome = Outcome()
 
     def run(self, plan: Plan) -> Outcome:
@@ -160,6 +182,7 @@ class Runner:
                 continue  # with nothing running, start it anyway: the job itself says what is missing
             waiting.remove(step)
             self.running[step.key] = step
+            self.silence.heard(step.key)
             self.taken[step.key] = need
             self._account(need, -1)
             threading.Thread(target=self._execute, args=(step, on), name=step.name, daemon=True).start()
@@ -169,7 +192,7 @@ class Runner:
         self.free["gpus"] += sign * need.gpus
 
     def _next_ended(self) -> Step:
-        ended = self.ended.get()
+        ended = self._wait()
         step = ended.step
         self.running.pop(step.key)
         self._account(self.taken.pop(step.key), +1)
@@ -182,6 +205,15 @@ class Runner:
                 self.outcome.made.append(step.key)
             self.screen.finished(step, ended.record)
         return step
+
+    def _wait(self) -> Ended:
+        """For a step to end. Meanwhile, those that say nothing are pointed out."""
+        while True:
+            try:
+                return self.ended.get(timeout=POLL_S)
+            except queue.Empty:
+                for key, seconds in self.silence.of(self.running):
+                    self.screen.silent(self.running[key], seconds)
 
     # --- in the step's own thread ---------------------------------------------------------------------------------
 
@@ -206,6 +238,7 @@ class Runner:
             if not told:
                 self.screen.waits(step, "another run is making it")
                 told = True
+            self.silence.heard(step.key)
             time.sleep(POLL_S)
 
     def _make(self, step: Step, on: Resources) -> Mapping[str, Any]:
@@ -215,6 +248,7 @@ class Runner:
         began = time.time()
 
         def log(event: Event) -> None:
+            self.silence.heard(step.key)
             if isinstance(event, Metrics):
                 run.log(event)
                 gauges.show(step.fingerprint, event)

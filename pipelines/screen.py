@@ -35,6 +35,7 @@ class Line:
     progress: Progress | None = None
     first: tuple[float, float] | None = None  # time and amount of the first progress, to tell a rate from
     said: float = 0.0
+    silent: float = 0.0  # seconds without a word, where these are many
 
     def rate(self) -> float | None:
         if self.progress is None or self.first is None or self.progress.done <= self.first[1]:
@@ -111,6 +112,7 @@ class RunScreen:
 
     def event(self, step: Step, event: Event) -> None:
         line = self.lines[step.key]
+        line.silent = 0.0
         if isinstance(event, Note):
             self._change(step, line.state, event.text, say=event.text)
         elif isinstance(event, Progress):
@@ -121,6 +123,12 @@ class RunScreen:
                 due = time.time() - max(line.said, line.began) > PLAIN_EVERY_S
             if due and self.live is None:
                 self._say(line, f"{self._amount(line)}, {self._pace(line)}".strip(", "))
+
+    def silent(self, step: Step, seconds: float) -> None:
+        line = self.lines[step.key]
+        line.silent = seconds
+        if self.live is None:
+            self._say(line, f"has said nothing for {duration(seconds)}")
 
     def finished(self, step: Step, record: Mapping[str, Any]) -> None:
         self.lines[step.key].ended = time.time()
@@ -179,6 +187,8 @@ class RunScreen:
         else:
             bar = ProgressBar(total=progress.total, completed=progress.done, width=24)
         middle = Text(self._amount(line) if progress else line.note, overflow="ellipsis")
+        if line.silent and line.state == "running":
+            middle = Text(f"has said nothing for {duration(line.silent)}", style="yellow")
         table.add_row(line.step.name, state, bar, middle, Text(self._rate(line)), Text(self._time(line), style="dim"))
 
     def _amount(self, line: Line) -> str:

@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from jobs.artifacts import Artifact
-from jobs.train_backend import PatientWorker
-from jobs.train_snapshot import SNAPSHOT, checkpoint_names
+from jobs.train_checkpoints import whole_checkpoints
 
 RAY = str(Path(sys.executable).with_name("ray"))
-TRAINING, TRANSLATING = f"ray::{PatientWorker.__name__}", "ray::MapWorker(Map(TranslatingActor)"
+TRAINING, TRANSLATING = "ray::RayTrainWorker", "ray::MapWorker(Map(TranslatingActor)"
 FETCHING, SHARDING = "ray::_run_task", "ray::Map("
 
 
@@ -245,10 +244,10 @@ def end(run: subprocess.Popen[str], seconds: float = 600) -> str:
 
 def kept(workspace: Path, training: str = "train/*") -> dict[str, Any]:
     """Where the newest checkpoint stands that training would go on from."""
-    for snapshot in workspace.glob(f"{training}/work/*/{SNAPSHOT}"):
-        run = Artifact(str(snapshot.parent))
-        with contextlib.suppress(ValueError, FileNotFoundError):  # just being written
-            return run.read_json(f"{checkpoint_names(run)[-1]}/state.json")  # type: ignore[no-any-return]
+    for directory in workspace.glob(f"{training}/work/*"):
+        run = Artifact(str(directory))
+        if names := whole_checkpoints(run):
+            return run.read_json(f"{names[-1]}/state.json")  # type: ignore[no-any-return]
     return {"update": 0, "world_size": 0}
 
 

@@ -151,7 +151,6 @@ def test_a_launcher_keeps_its_budget(name: str) -> None:
 def test_a_launcher_is_authenticated_private_and_fits_its_profile(name: str) -> None:
     cluster = load(f"cluster/{name}.yaml")
     assert "--env RAY_AUTH_MODE=token" in cluster["docker"]["run_options"]
-    assert "--env ATTN_CLUSTER_GROWS=1" in cluster["docker"]["run_options"]
     (where,) = cluster["file_mounts"]
     assert f"--env RAY_AUTH_TOKEN_PATH={where}" in cluster["docker"]["run_options"]
     assert "--dashboard-host=127.0.0.1" in cluster["head_start_ray_commands"][1]

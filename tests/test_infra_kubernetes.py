@@ -192,7 +192,6 @@ def test_the_cluster_is_authenticated_current_and_costs_nothing_at_rest() -> Non
     assert spec["rayVersion"] == metadata.version("ray")
     assert spec["enableInTreeAutoscaling"] is True
     assert [group["minReplicas"] for group in spec["workerGroupSpecs"]] == [0, 0]
-    assert documents("kuberay/settings.yaml")[0]["data"]["ATTN_CLUSTER_GROWS"] == "1"
 
 
 def test_the_profiles_fit_into_the_groups() -> None:

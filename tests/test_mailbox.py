@@ -4,42 +4,39 @@ from __future__ import annotations
 
 import pytest
 import ray
-from ray.experimental import internal_kv
 
-from jobs.events import Event, Metrics, Note, Progress
-from jobs.mailbox import NAMESPACE, Mailbox
+from jobs.events import Note
+from jobs.mailbox import Mailbox
 
-pytestmark = pytest.mark.ray
-EVENTS: list[Event] = [Note("Going on."), Metrics(3, {"loss": 2.5}), Progress(3, 9, "updates", "loss 2.500")]
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_session")]
 
 
-def keys(box: Mailbox) -> list[bytes]:
-    return list(internal_kv._internal_kv_list(box.name, namespace=NAMESPACE))
+@ray.remote(num_cpus=0)
+def speak(box: Mailbox, who: str) -> None:
+    for number in range(50):
+        box.put([Note(f"{who} {number}")])
+    box.put([Note(f"{who} last")], wait=True)
 
 
-def test_what_another_process_puts_in_is_taken_out_once_and_in_order(ray_session: None) -> None:
-    box, other = Mailbox(), Mailbox()
-
-    @ray.remote(num_cpus=0)
-    def speak(box: Mailbox) -> None:
-        for event in EVENTS:
-            box.put([event])
-        box.put(EVENTS)
-
-    ray.get(speak.remote(box))
-    other.put(EVENTS[:1])
-    assert box.take() == [*EVENTS, *EVENTS]
+def test_everything_arrives_once_and_in_the_order_of_each_speaker() -> None:
+    box, other = Mailbox.open(), Mailbox.open()
+    ray.get([speak.remote(box, "a"), speak.remote(box, "b"), speak.remote(other, "c")])
+    texts = [event.text for event in box.take() if isinstance(event, Note)]
+    for who in "ab":
+        assert [text for text in texts if text[0] == who] == [
+            *(f"{who} {number}" for number in range(50)),
+            f"{who} last",
+        ]
+    assert not [text for text in texts if text[0] == "c"]
     assert box.take() == []
-    assert other.take() == EVENTS[:1]
-    assert keys(box) == keys(other) == []
+    for each in (box, other):
+        each.close()
 
 
-def test_the_first_failure_is_kept_until_the_mailbox_is_removed(ray_session: None) -> None:
-    box = Mailbox()
+def test_the_first_failure_is_kept() -> None:
+    box = Mailbox.open()
     assert box.failure() is None
-    box.fail("Out of memory at update 7.")
-    box.fail("Another worker found out later.")
-    box.put(EVENTS)
-    assert box.failure() == box.failure() == "Out of memory at update 7."
-    box.remove()
-    assert (keys(box), box.failure(), box.take()) == ([], None, [])
+    box.fail("The disk is full.")
+    box.fail("Another worker was told to go.")
+    assert box.failure() == box.failure() == "The disk is full."
+    box.close()

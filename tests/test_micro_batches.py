@@ -18,7 +18,6 @@ from tiny_shards import tiny_shards
 from jobs import micro_batches
 from jobs.artifacts import Artifact
 from jobs.errors import UserError
-from jobs.mailbox import Mailbox
 from jobs.micro_batches import Reader, Stream, deal, prefetch, ragged, read_ahead, read_index
 from jobs.train_plan import Plan, micro_batches_per_update
 from jobs.train_worker import refuse_too_long
@@ -134,8 +133,8 @@ def test_missing_and_empty_shards_are_refused_with_a_sentence(tmp_path: Path, sh
 def test_sentences_longer_than_a_learned_table_are_refused(shards: Artifact) -> None:
     plan = Plan(
         model=ModelConfig(positions="learned", max_positions=4), training=TrainingConfig(), vocabulary_size=24,
-        per_update=1, shards=shards, dev=shards, run=shards, threads=1, gpus_per_worker=0, precision="fp32",
-        compile=False, mailbox=Mailbox(),
+        per_update=1, shards=shards, dev=shards, run=shards, threads=1, precision="fp32",
+        compile=False,
     )  # fmt: skip
     longest = read_index(shards).longest
     assert longest > 4

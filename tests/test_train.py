@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+from ray.train import Result
 from safetensors.torch import load_file
 from tiny_shards import tiny_shards
 
@@ -25,12 +26,11 @@ from jobs.artifacts import Artifact
 from jobs.configs import Resources, TrainConfig, TrainResources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics, Note, Progress
-from jobs.train_backend import PatientWorker
-from jobs.train_snapshot import SNAPSHOT, checkpoint_names, mend, snapshot_of, update_of
+from jobs.train_checkpoints import forgotten_checkpoints, update_of
 from transformer.config import ModelConfig, TrainingConfig
 
 ray_test = pytest.mark.ray
-WORKER = PatientWorker.__name__
+WORKER = "RayTrainWorker"  # as Ray titles the processes of its training workers
 TIMED = {"tokens_per_second", "flops_share"}  # the only figures that two equal runs do not share
 CONFIG = TrainConfig(
     model=ModelConfig(layers=1, d_model=16, d_ff=32, num_heads=2),
@@ -141,40 +141,6 @@ def test_rank_0_alone_speaks_and_says_each_point(bench: Bench) -> None:
 
 
 @ray_test
-def test_a_run_has_no_processes_but_its_workers(bench: Bench) -> None:
-    """Each other one would take a hundredth of a core, and a second of every run's start."""
-    before, during = own_actors(), dict[int, str]()
-    once_kept(bench.out("lean").child("work/lean"), 20, lambda: during.update(own_actors()))
-    bench.train("lean", on(2))
-    assert [name for pid, name in during.items() if pid not in before] == [WORKER] * 2
-
-
-@ray_test
-def test_nothing_of_ray_runs_in_a_worker_but_once_a_second(bench: Bench) -> None:
-    """Its first thread is Ray's. Left to itself it wakes up a hundred times a second, on the core of the training."""
-    woken: list[int] = []
-
-    def count() -> None:
-        pids = own_workers()
-        before = [times_woken(pid) for pid in pids]
-        time.sleep(2)
-        woken.extend(times_woken(pid) - times for pid, times in zip(pids, before, strict=True))
-
-    long = replace(CONFIG, training=replace(CONFIG.training, steps=400, checkpoint_every=100, log_every=50))
-    counting = once_kept(bench.out("patient").child("work/patient"), 100, count)
-    bench.train("patient", on(2), long)
-    counting.join()
-    assert len(woken) == 2
-    assert max(woken) < 40
-
-
-def times_woken(pid: int) -> int:
-    """How often the first thread of a process has slept until something happened."""
-    lines = Path(f"/proc/{pid}/task/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
-
-
-@ray_test
 def test_from_two_workers_to_one_half_way(bench: Bench) -> None:
     half = replace(CONFIG, training=replace(CONFIG.training, steps=60))
     bench.train("half", on(2), half)
@@ -209,18 +175,23 @@ def ancestors(pid: int) -> list[int]:
     return found
 
 
+def listed_checkpoints(run: Artifact) -> list[str]:
+    """Those that Ray Train would go on from."""
+    try:
+        return [checkpoint.path for checkpoint, _ in Result.from_path(run.uri).best_checkpoints or ()]
+    except Exception:  # there is no list yet, or it is just being written
+        return []
+
+
 def once_kept(run: Artifact, update: int, act: Callable[[], None], patience: float = 200) -> threading.Thread:
     """Act as soon as a checkpoint of this update, or a later one, could be gone on from."""
 
     def watch() -> None:
         until = time.monotonic() + patience
         while time.monotonic() < until:
-            try:
-                if any(update_of(name) >= update for name in checkpoint_names(run)):
-                    break
-            except ValueError:  # being written
-                pass
-            time.sleep(0.01)
+            if any(update_of(name) >= update for name in listed_checkpoints(run)):
+                break
+            time.sleep(0.02)
         act()
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -348,15 +319,17 @@ def test_vocabularies_must_agree(tmp_path: Path) -> None:
         train.run(CONFIG, shards=shards, dev=dev, out=Artifact(str(tmp_path / "o")), on=on(1), log=print)
 
 
-def test_a_torn_snapshot_is_mended_from_whole_checkpoints(tmp_path: Path) -> None:
-    run = Artifact(str(tmp_path))
-    for name in ("update-0000010", "update-0000020"):
-        run.write_text(f"{name}/state.json", "{}")
-    run.write_text("update-0000030/model.safetensors", "half a checkpoint")
-    run.write_json(SNAPSHOT, snapshot_of(["update-0000010"]))
-    mend(run)
-    assert checkpoint_names(run) == ["update-0000010"]  # a whole snapshot is left alone
-    for torn in ('{"checkpoint_res', "", json.dumps(snapshot_of(["update-0000030"]))):
-        run.write_text(SNAPSHOT, torn)
-        mend(run)
-        assert checkpoint_names(run) == ["update-0000010", "update-0000020"]
+@ray_test
+def test_a_list_of_checkpoints_that_was_torn_costs_nothing(bench: Bench) -> None:
+    """Ray Train's own file, as a driver that was killed while writing it leaves it. Half a checkpoint is none."""
+    half = replace(CONFIG, training=replace(CONFIG.training, steps=60))
+    bench.train("torn", on(2), half)
+    run = bench.out("torn").child("work/torn")
+    (listed,) = [name for name in run.names() if "/" not in name and name.endswith(".json")]
+    run.write_text(listed, run.read_text(listed)[:40])
+    run.write_text("update-0000100/model.safetensors", "half a checkpoint")
+    torn = bench.train("torn", on(2))
+    assert bench.notes() == ["Going on from the checkpoint of update 60."]
+    assert_same(bench.straight(2), torn, exactly=True)
+    assert [entry["update"] for entry in torn.read_json("checkpoints.json")] == [80, 100, 120]
+    assert forgotten_checkpoints(run) == [], "Ray Train knows them again"
