@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,52 @@ HEAVY = {"ray", "torch", "mlflow", "pyarrow", "pandas", "numpy", "sentencepiece"
 FILES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
 
 
+STANDARD_LIBRARY = {"_exit", "_replace", "_SubParsersAction"}  # documented, but for the last: a type with no other name
+PRIVATE_OF_RAY = re.compile(r"ray\.[\w.]*\b_(?:internal|private)\b|internal_kv|\bray\.[\w.]*\._\w+")
+RAY_VARIABLE = re.compile(r"\bRAY_[A-Za-z0-9_]+")
+DOCUMENTED = {  # by Ray, for its users
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO",  # in the warning that it silences
+    "RAY_ADDRESS",
+    "RAY_API_SERVER_ADDRESS",
+    "RAY_AUTH_MODE",
+    "RAY_AUTH_TOKEN",
+    "RAY_AUTH_TOKEN_PATH",
+    "RAY_DATA_DISABLE_PROGRESS_BARS",
+    "RAY_DEDUP_LOGS",
+    "RAY_HEAD_IP",  # set by `ray up` for the commands of a cluster definition
+    "RAY_TRAIN_ENABLE_STATE_TRACKING",  # by the dashboard's Train page
+    "RAY_USAGE_STATS_ENABLED",
+}
+ALLOWED = {  # private names in use: what, where, why. Ray: none.
+    (
+        "transformer/linear.py",
+        "_linear_pointwise",
+    ): "oneDNN's product, a tenth faster; PyTorch has no public name for it",
+    (
+        "transformer/linear.py",
+        "_reorder_linear_weight",
+    ): "lays a weight out for it once an update: 3 % of base's update",
+}
+
+
+def private_names(file: Path) -> set[str]:
+    """Attributes and imports that begin with one underscore, but for our own (`self._x`, functions of the file)."""
+    tree = ast.parse(file.read_text())
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            whose = node.value.id if isinstance(node.value, ast.Name) else ""
+            if whose not in ("self", "cls") and node.attr not in own:
+                found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {part for part in node.module.split(".") if part.startswith("_") and part != "__future__"}
+            found |= {alias.name for alias in node.names if alias.name.startswith("_")}
+        elif isinstance(node, ast.Import):
+            found |= {part for alias in node.names for part in alias.name.split(".") if part.startswith("_")}
+    return found
+
+
 def imported(file: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
@@ -36,6 +83,35 @@ def imported(file: Path) -> set[str]:
 def test_imports_go_one_way(file: Path) -> None:
     package = file.relative_to(ROOT).parts[0]
     assert not imported(file) & MAY_NOT_IMPORT[package]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_no_private_name_of_a_library_is_used(file: Path) -> None:
+    allowed = {name for where, name in ALLOWED if where == str(file.relative_to(ROOT))}
+    assert private_names(file) - STANDARD_LIBRARY == allowed
+    assert not PRIVATE_OF_RAY.search(file.read_text())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from ray.train.v2._internal.execution import controller",
+        "import ray._private.worker",
+        "ray._private.state.state.get_cluster_config()",
+        "from torch import _dynamo",
+        "result._checkpoint_manager",
+    ],
+)
+def test_a_private_name_would_be_seen(code: str, tmp_path: Path) -> None:
+    file = tmp_path / "planted.py"
+    file.write_text(code)
+    assert private_names(file)
+
+
+def test_ray_is_set_by_documented_variables_only() -> None:
+    shipped = [file for file in (ROOT / "infra").rglob("*") if file.is_file() and file.suffix not in (".pyc", ".json")]
+    used = {name for file in [*FILES, *shipped] for name in RAY_VARIABLE.findall(file.read_text())}
+    assert used - DOCUMENTED == set()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))

@@ -18,6 +18,7 @@ from step_job import StepConfig
 
 from jobs.configs import Resources
 from jobs.events import Event
+from pipelines import runner
 from pipelines.graph import PlannedStep, in_order, plan
 from pipelines.recipes import RECIPES
 from pipelines.runner import Outcome, Runner, demand, sentence_of, side_by_side, urgency
@@ -44,6 +45,9 @@ class Recorder:
         self.told.append(("waits", step.label))
 
     def event(self, step: Step, event: Event) -> None: ...
+
+    def silent(self, step: Step, seconds: float) -> None:
+        self.told.append(("silent", step.label))
 
     def finished(self, step: Step, record: Mapping[str, Any]) -> None:
         self.told.append(("finished", step.label))
@@ -189,3 +193,25 @@ def test_trainings_side_by_side_share_the_workers() -> None:
     assert demand(train, on).cpus == 2
     assert side_by_side(train, on, 4).train.workers == 1
     assert side_by_side(train, on, 0).train.workers == 2
+
+
+def test_a_step_that_says_nothing_is_pointed_out(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "SILENT_S", 1.0)
+    _, screen = make(workspace, step("mute", StepConfig(seconds=3.5)), step("quick", StepConfig(value=9)))
+    assert screen.told.count(("silent", "mute")) in (1, 2, 3), "once for every second of silence, not at every look"
+    assert ("silent", "quick") not in screen.told
+
+
+def test_silence_is_counted_from_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    silence = runner.Silence(60.0)
+    for key in ("a", "b"):
+        silence.heard(key)
+    now[0] = 150.0
+    silence.heard("b")
+    now[0] = 165.0
+    assert silence.of(["a", "b"]) == [("a", 65.0)]
+    assert silence.of(["a", "b"]) == [], "said once"
+    now[0] = 226.0
+    assert silence.of(["a", "b"]) == [("a", 126.0), ("b", 76.0)]
