@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SMALL = [
     "corpus.train_pairs=3000", "corpus.dev_pairs=60", "corpus.test_pairs=60", "vocabulary.size=600",
     "model.layers=1", "model.d_model=32", "model.d_ff=64", "model.num_heads=2",
-    "training.steps=30", "training.checkpoint_every=5", "training.dev_every=15", "training.log_every=1",
+    "training.steps=200", "training.checkpoint_every=10", "training.dev_every=100", "training.log_every=5",
     "scoring.bootstrap=20",
 ]  # fmt: skip
 

@@ -31,7 +31,7 @@ from survival_cluster import (
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(5400)]
 STAGES = (FETCHING, SHARDING, TRAINING, TRANSLATING)
-LONGER = [*SMALL, "corpus.train_pairs=60000", "corpus.test_pairs=400", "training.steps=60"]  # each stage takes a while
+LONGER = [*SMALL, "corpus.train_pairs=60000", "corpus.test_pairs=400", "training.steps=300"]  # each stage takes a while
 KILLS = int(os.environ.get("ATTN_SOAK_KILLS", "50"))
 UPDATES_PER_KILL = 30
 MANY_LOSSES = "[train]\nmax_failures = 1000\n"
