@@ -34,7 +34,7 @@ from jobs.errors import UserError
 from jobs.events import Facts, Log, Note
 from jobs.mailbox import Mailbox
 from jobs.object_store import resolve
-from jobs.train_checkpoints import RETENTION, forgotten_checkpoints, update_of, whole_checkpoints
+from jobs.train_checkpoints import RETENTION, discard_torn_list, update_of, whole_checkpoints
 from jobs.train_plan import Plan, micro_batches_per_update
 from jobs.train_worker import train
 from transformer.checkpoint import STATE
@@ -147,11 +147,12 @@ def run_config(plan: Plan, on: Resources) -> RunConfig:
 
 def fit(plan: Plan, scaling: ScalingConfig, on: Resources, log: Log) -> Result:
     """Train to the end, passing on what rank 0 says meanwhile."""
+    discard_torn_list(plan.run)
     mailbox = Mailbox.open()
     try:
         trainer = TorchTrainer(
             train,
-            train_loop_config={"plan": plan, "mailbox": mailbox, "forgotten": forgotten_checkpoints(plan.run)},
+            train_loop_config={"plan": plan, "mailbox": mailbox},
             torch_config=TorchConfig(timeout_s=GROUP_TIMEOUT_S),
             scaling_config=scaling,
             run_config=run_config(plan, on),

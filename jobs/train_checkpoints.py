@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import ray.train
+import ray.train.collective
 import torch
 from ray.train import Checkpoint, CheckpointUploadMode, Result
 
@@ -88,16 +89,23 @@ class Saver:
             delete_local_checkpoint_after_upload=False,
         )
 
-    def register(self, names: list[str]) -> None:
-        """Called by every rank: tell Ray Train of whole checkpoints that it has forgotten, oldest first. Each rank goes
-        on from the last that it reported itself."""
-        for name in names:
-            ray.train.report(
-                self._metrics(update_of(name)),
-                checkpoint=self._place(name),
-                checkpoint_dir_name=name,
-                checkpoint_upload_mode=CheckpointUploadMode.NO_UPLOAD,
-            )
+    def register_unknown(self) -> None:
+        """Called by every rank: tell Ray Train of whole checkpoints later than the last one in its list, oldest first.
+
+        One that was written just before a worker was lost may not have reached the list, or the list was torn. Each
+        rank goes on from the last that it reported itself.
+        """
+        known = ray.train.get_checkpoint()
+        last = known.path.rstrip("/").rpartition("/")[2] if known else ""
+        found = whole_checkpoints(self.run) if self.rank == 0 else []
+        for name in ray.train.collective.broadcast_from_rank_zero(found):
+            if name > last:
+                ray.train.report(
+                    self._metrics(update_of(name)),
+                    checkpoint=self._place(name),
+                    checkpoint_dir_name=name,
+                    checkpoint_upload_mode=CheckpointUploadMode.NO_UPLOAD,
+                )
 
     def _metrics(self, update: int) -> dict[str, Any]:
         return {"update": update, RETENTION: retention(update, self.config)}
@@ -130,21 +138,16 @@ def whole_checkpoints(run: Artifact) -> list[str]:
     return sorted(name.partition("/")[0] for name in run.names() if name.endswith(f"/{checkpoint.STATE}"))
 
 
-def forgotten_checkpoints(run: Artifact) -> list[str]:
-    """The whole checkpoints of a run whose list Ray Train cannot read, oldest first; none if it can.
-
-    Ray Train does not write its list atomically, so a killed driver may leave it torn. Its files go, and the workers
-    register the checkpoints anew (`Saver.register`).
-    """
+def discard_torn_list(run: Artifact) -> None:
+    """Ray Train does not write its list atomically, so a killed driver may leave one that nobody can read: then its
+    files go, and the workers register the checkpoints anew (`Saver.register_unknown`)."""
     store, path = resolve(run.uri)
     try:
         Result.from_path(path, storage_filesystem=store)
-        return []
     except Exception:  # torn, missing, of another version of Ray, or naming a checkpoint that is gone
         for name in run.names():
             if "/" not in name:
                 run.delete(name)
-        return whole_checkpoints(run)
 
 
 @contextmanager

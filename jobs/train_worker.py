@@ -52,7 +52,7 @@ def train(settings: dict[str, Any]) -> None:
         return
     context = ray.train.get_context()
     try:
-        Worker(plan, Ranks(context.get_world_rank(), context.get_world_size()), mailbox, settings["forgotten"]).run()
+        Worker(plan, Ranks(context.get_world_rank(), context.get_world_size()), mailbox).run()
     except UserError as error:
         mailbox.fail(str(error))
         raise
@@ -70,7 +70,7 @@ def refuse_too_long(plan: Plan, longest: int) -> None:
 class Worker:
     """One rank of a training run."""
 
-    def __init__(self, plan: Plan, ranks: Ranks, mailbox: Mailbox, forgotten: list[str]) -> None:
+    def __init__(self, plan: Plan, ranks: Ranks, mailbox: Mailbox) -> None:
         self.plan, self.ranks, self.config, self.mailbox = plan, ranks, plan.training, mailbox
         self.device: torch.device = ray.train.torch.get_device()
         if self.device.type == "cuda":
@@ -90,7 +90,7 @@ class Worker:
         self._unsaid: list[Event] = []
         self._spoke = 0.0  # when we last told the driver anything
         self._at = 0  # position of the micro-batch at work
-        self.curve = self._restore(forgotten)
+        self.curve = self._restore()
         self._saved = self.curve.standing.update
         self._asked = (self._saved, time.perf_counter())  # the update after which, and when, we asked for preemptions
         self._ask_after = self._saved + 1
@@ -103,9 +103,8 @@ class Worker:
             model.hidden_rows = torch.compile(model.hidden_rows, dynamic=True)  # type: ignore[method-assign]
         return model
 
-    def _restore(self, forgotten: list[str]) -> Curve:
-        if ray.train.get_checkpoint() is None:
-            self.saver.register(forgotten)
+    def _restore(self) -> Curve:
+        self.saver.register_unknown()
         with last_checkpoint() as directory:
             if directory is None:
                 standing, points = Standing(), list[Point]()

@@ -26,7 +26,7 @@ from jobs.artifacts import Artifact
 from jobs.configs import Resources, TrainConfig, TrainResources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics, Note, Progress
-from jobs.train_checkpoints import forgotten_checkpoints, update_of
+from jobs.train_checkpoints import update_of
 from transformer.config import ModelConfig, TrainingConfig
 
 ray_test = pytest.mark.ray
@@ -332,4 +332,16 @@ def test_a_list_of_checkpoints_that_was_torn_costs_nothing(bench: Bench) -> None
     assert bench.notes() == ["Going on from the checkpoint of update 60."]
     assert_same(bench.straight(2), torn, exactly=True)
     assert [entry["update"] for entry in torn.read_json("checkpoints.json")] == [80, 100, 120]
-    assert forgotten_checkpoints(run) == [], "Ray Train knows them again"
+    assert [update_of(name) for name in listed_checkpoints(run)] == [80, 100, 120], "Ray Train has a list again"
+
+
+def test_a_whole_checkpoint_that_ray_train_never_heard_of_is_gone_on_from(bench: Bench) -> None:
+    """As when a worker is lost between writing a checkpoint and its report's arrival."""
+    bench.train("unheard", on(2), replace(CONFIG, training=replace(CONFIG.training, steps=60)))
+    straight = bench.straight(2)
+    (run_of_straight,) = Path(straight.uri, "work").iterdir()
+    later = Path(bench.out("unheard").uri, "work", "unheard", "update-0000080")
+    shutil.copytree(run_of_straight / "update-0000080", later)
+    went_on = bench.train("unheard", on(2))
+    assert bench.notes() == ["Going on from the checkpoint of update 80."]
+    assert_same(straight, went_on, exactly=True)
