@@ -13,6 +13,7 @@ SMALL = [
     "training.steps=200", "training.checkpoint_every=10", "training.dev_every=100", "training.log_every=5",
     "scoring.bootstrap=20",
 ]  # fmt: skip
+LOGGED = [1, *range(5, 201, 5)]  # the updates of SMALL's curve
 
 
 def attn(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
