@@ -335,6 +335,7 @@ def test_a_list_of_checkpoints_that_was_torn_costs_nothing(bench: Bench) -> None
     assert [update_of(name) for name in listed_checkpoints(run)] == [80, 100, 120], "Ray Train has a list again"
 
 
+@ray_test
 def test_a_whole_checkpoint_that_ray_train_never_heard_of_is_gone_on_from(bench: Bench) -> None:
     """As when a worker is lost between writing a checkpoint and its report's arrival."""
     bench.train("unheard", on(2), replace(CONFIG, training=replace(CONFIG.training, steps=60)))
