@@ -135,8 +135,11 @@ class Cluster:
 
     @property
     def address(self) -> str:
+        """As the head says it, once it is up: Ray does not listen at 127.0.0.1."""
         assert self.head is not None
-        found = re.search(r"--address='([\d.]+:\d+)'", self.head.log.read_text())  # Ray does not listen at 127.0.0.1
+        log = self.head.log
+        wait_for(lambda: "--address='" in log.read_text(), "the head's address")
+        found = re.search(r"--address='([\d.]+:\d+)'", log.read_text())
         assert found
         return found[1]
 
