@@ -7,10 +7,10 @@ The model     --model DIRECTORY, or one of 3 + 3 layers, 256 / 1024, 8,000 subwo
               never end a sentence, so every translation is then as long as its source and one subword more.
 The text      the 1,000 English sentences of Multi30k's test set (in ATTN_TEST_DATA or ../shared/data), or, where they
               are not, the demo language.
-The job       jobs/translate.py itself, two actors on a Ray of this machine, by the clock (leave out: --no-job).
+The job       jobs/translate/job.py itself, two actors on a Ray of this machine, by the clock (leave out: --no-job).
 
-CTranslate2 runs as jobs/export.py runs it. Hugging Face's generate is measured where `transformers` is installed: with
-32 lines at a time in their order, as its documentation has it, and with our batches of like lengths.
+CTranslate2 runs as jobs/translate/ctranslate2.py runs it. Hugging Face's generate is measured where `transformers` is
+installed: with 32 lines at a time in their order, as its documentation has it, and with our batches of like lengths.
 The last line is the time per subword of long translations over that of short ones: 1 is linear to the letter.
 
 By hand   python benchmarks/bench_decoding.py [--sentences 300] [--rounds 3] [--model DIRECTORY]
@@ -44,10 +44,12 @@ import sentencepiece
 import torch
 from safetensors.torch import save_file
 
-from jobs import cluster, demo_language, translate
-from jobs.artifacts import Artifact
+from jobs.cluster import connect as cluster
 from jobs.configs import Resources, TranslateConfig, TranslateResources
-from jobs.export import CTranslate2Translator
+from jobs.corpora.demo import language as demo_language
+from jobs.storage.artifacts import Artifact
+from jobs.translate import job as translate
+from jobs.translate.ctranslate2 import CTranslate2Translator
 from transformer.config import END, PAD, START, UNKNOWN, ModelConfig, SearchConfig
 from transformer.model import Transformer
 from transformer.positions import sinusoids

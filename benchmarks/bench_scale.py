@@ -24,16 +24,16 @@ import torch
 from mlflow.tracking import MlflowClient
 from scale_plan import in_own_process, memory_mb, table, timed
 
-from jobs.artifacts import Artifact
 from jobs.configs import Resources
-from jobs.micro_batches import INDEX, Stream, deal, read_index
-from jobs.train_curve import flops_by_row
-from pipelines.graph import plan
-from pipelines.query import read
-from pipelines.runner import Runner, Screen
-from pipelines.step import Step
-from pipelines.tracking import Tracker
-from pipelines.workspace import Workspace
+from jobs.storage.artifacts import Artifact
+from jobs.train.curve import flops_by_row
+from jobs.train.stream import INDEX, Stream, deal, read_index
+from pipelines.execution.runner import Runner, Screen
+from pipelines.execution.workspace import Workspace
+from pipelines.steps.plan import plan
+from pipelines.steps.step import Step
+from pipelines.tracking.query import read
+from pipelines.tracking.writer import Tracker
 from transformer import checkpoint
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.model import Transformer, count_parameters

@@ -36,9 +36,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sentencepiece import SentencePieceProcessor
 
-from jobs import cluster, shard, vocabulary
-from jobs.artifacts import Artifact
+from jobs.cluster import connect as cluster
 from jobs.configs import DataResources, Resources, ShardConfig, VocabularyConfig
+from jobs.shards import job as shard
+from jobs.storage.artifacts import Artifact
+from jobs.vocabulary import job as vocabulary
 
 PAIRS = 400_000
 WARM_UP = 2_000

@@ -2,7 +2,7 @@
 
 Reference  MarianMTModel, the same dropout, attention kernel and fused Adam, in a plain loop on all cores (marian.py)
 Bare       our update on the same workers and threads as the job, batches in memory: no Ray, no files, no checkpoints
-Job        jobs/train.py as `attn run` runs it: Ray Train, Parquet reader, logging, checkpoints
+Job        jobs/train/job.py as `attn run` runs it: Ray Train, Parquet reader, logging, checkpoints
 
 All take the same micro-batches of the same shards in the same order, eight to an update, in turn, several rounds, every
 other one backwards. Rates are real target tokens per second over all updates but each run's first; the job's first
@@ -42,12 +42,16 @@ from rich.console import Console
 from rich.table import Table
 from training_rates import Measured, best_rate, overhead, rate
 
-from jobs import cluster, fetch, shard, train, vocabulary
-from jobs.artifacts import Artifact
+from jobs.cluster import connect as cluster
 from jobs.configs import DemoCorpus, FilesCorpus, Resources, ShardConfig, TrainConfig, TrainResources, VocabularyConfig
+from jobs.corpora import job as fetch
 from jobs.events import Event
-from jobs.micro_batches import Reader, Stream, deal, read_index
-from jobs.train_curve import flops_by_row
+from jobs.shards import job as shard
+from jobs.storage.artifacts import Artifact
+from jobs.train import job as train
+from jobs.train.curve import flops_by_row
+from jobs.train.stream import Reader, Stream, deal, read_index
+from jobs.vocabulary import job as vocabulary
 from transformer.batching import Batch
 from transformer.config import PAD, ModelConfig, TrainingConfig
 from transformer.flops import training_flops

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.artifacts import Artifact
 from jobs.configs import Resources
 from jobs.events import Facts, Log, Metrics
+from jobs.storage.artifacts import Artifact
 
 
 def run(config: Any, *, out: Artifact, on: Resources, log: Log, **inputs: Any) -> Facts:

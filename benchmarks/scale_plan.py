@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from jobs.configs import ReportConfig, VocabularyConfig
-from pipelines import stages
-from pipelines.experiment import DemoText, Experiment, row
-from pipelines.graph import in_order, plan
-from pipelines.step import Step
-from pipelines.workspace import Workspace
+from pipelines.execution.workspace import Workspace
+from pipelines.recipes.experiment import DemoText, Experiment, row
+from pipelines.steps import stages
+from pipelines.steps.plan import in_order, plan
+from pipelines.steps.step import Step
 
 MADE = {"when": "2017-06-12", "seconds": 1.0, "run_id": None}
 

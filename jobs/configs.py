@@ -24,7 +24,7 @@ def content() -> Any:
     return field(metadata=CONTENT)
 
 
-# --- corpora: jobs/fetch.py --------------------------------------------------------------------------------------
+# --- corpora -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class SacrebleuSet:
 CorpusConfig = DemoCorpus | FilesCorpus | ArchivesCorpus | SacrebleuSet
 
 
-# --- vocabulary: jobs/vocabulary.py ------------------------------------------------------------------------------
+# --- vocabulary ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class VocabularyConfig:
         require(self.sample_pairs >= 1, f"vocabulary.sample_pairs must be at least 1, not {self.sample_pairs}")
 
 
-# --- shards: jobs/shard.py ---------------------------------------------------------------------------------------
+# --- shards ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)

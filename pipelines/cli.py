@@ -34,20 +34,20 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
 
-    recipes = _command(commands, "recipes", "pipelines.show:recipes", "what can be run, what the paper got, the cost")
+    recipes = _command(commands, "recipes", "recipes:recipes", "what can be run, what the paper got, the cost")
     recipes.add_argument("--on", metavar="PROFILE", help="estimate the cost there: a name in infra/profiles, or a file")
     _json(recipes)
 
-    plan = _command(commands, "plan", "pipelines.show:plan", "what would be made, what is done already, and why")
+    plan = _command(commands, "plan", "plan:plan", "what would be made, what is done already, and why")
     _recipe(plan)
     _json(plan)
 
-    run = _command(commands, "run", "pipelines.run:run", "make a recipe's results, here or on a Ray cluster")
+    run = _command(commands, "run", "run:run", "make a recipe's results, here or on a Ray cluster")
     _recipe(run)
     run.add_argument("--address", metavar="URL", help="a Ray cluster to run on; default: RAY_ADDRESS, or a Ray here")
     run.add_argument("--dashboard", action="store_true", help="with Ray's dashboard, if Ray is started here")
 
-    results = _command(commands, "results", "pipelines.results:results", "what was measured, asked of MLflow")
+    results = _command(commands, "results", "results:results", "what was measured, asked of MLflow")
     results.add_argument("recipe", nargs="?", metavar="RECIPE", help="only this recipe's")
     results.add_argument("--table", type=int, choices=(2, 3), help="a table of the paper, ours beside it")
     results.add_argument("--best", metavar="METRIC", help="the one run with the best METRIC (bleu, chrf, perplexity)")
@@ -57,18 +57,16 @@ def parser() -> argparse.ArgumentParser:
     results.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
     _workspace(results)
 
-    report = _command(commands, "report", "pipelines.show:report", "where a recipe's report is, and what it says")
+    report = _command(commands, "report", "report:report", "where a recipe's report is, and what it says")
     _recipe(report)
     _json(report)
 
-    data = _command(
-        commands, "data", "pipelines.show:data", "what is in a recipe's data: counts, lengths, dropped pairs"
-    )
+    data = _command(commands, "data", "data:data", "what is in a recipe's data: counts, lengths, dropped pairs")
     data.add_argument("action", choices=("show",))
     _recipe(data)
     _json(data)
 
-    doctor = _command(commands, "doctor", "pipelines.doctor:doctor", "is this machine ready, in plain words")
+    doctor = _command(commands, "doctor", "doctor:doctor", "is this machine ready, in plain words")
     _address(doctor)
     doctor.add_argument(
         "--on", default="laptop", metavar="PROFILE", help="is the cluster large enough for this profile"
@@ -82,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _using_a_model(commands: Commands) -> None:
-    translate = _command(commands, "translate", "pipelines.translate:translate", "translate with a trained model")
+    translate = _command(commands, "translate", "translate:translate", "translate with a trained model")
     translate.add_argument("model", metavar="RECIPE|DIR", help="a recipe that was run, or a model directory")
     translate.add_argument("text", nargs="*", metavar="TEXT", help="sentences; without any, lines of standard input")
     translate.add_argument("--input", metavar="FILE", help="translate a file, line by line")
@@ -96,7 +94,7 @@ def _using_a_model(commands: Commands) -> None:
     _json(translate)
     _workspace(translate)
 
-    export = _command(commands, "export", "pipelines.translate:export", "a trained model for another engine")
+    export = _command(commands, "export", "export:export", "a trained model for another engine")
     export.add_argument("model", metavar="RECIPE|DIR")
     export.add_argument("--to", choices=("ctranslate2",), required=True)
     export.add_argument("--output", metavar="DIR", help="where to; default: ./<recipe>-ctranslate2")
@@ -105,12 +103,12 @@ def _using_a_model(commands: Commands) -> None:
 
 
 def _on_a_cluster(commands: Commands) -> None:
-    submit = _command(commands, "submit", "pipelines.cluster_commands:submit", "run a recipe as a job on a Ray cluster")
+    submit = _command(commands, "submit", "submit:submit", "run a recipe as a job on a Ray cluster")
     _recipe(submit)
     _address(submit)
     submit.add_argument("--follow", action="store_true", help="stay and watch, as if it ran here")
 
-    jobs = _command(commands, "jobs", "pipelines.cluster_commands:jobs", "recipes that were submitted to a cluster")
+    jobs = _command(commands, "jobs", "jobs:jobs", "recipes that were submitted to a cluster")
     _address(jobs)
     _json(jobs)
     for name, summary in (
@@ -118,7 +116,7 @@ def _on_a_cluster(commands: Commands) -> None:
         ("stop", "stop a submitted job; what it finished stays"),
         ("status", "how a submitted job is doing"),
     ):
-        command = _command(commands, name, f"pipelines.cluster_commands:{name}", summary)
+        command = _command(commands, name, f"jobs:{name}", summary)
         command.add_argument("job", metavar="ID|RECIPE", help="a job's id, or a recipe: its newest job")
         _address(command)
         if name == "logs":
@@ -127,9 +125,9 @@ def _on_a_cluster(commands: Commands) -> None:
             _json(command)
 
 
-def _command(commands: Commands, name: str, answer: str, summary: str) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, function: str, summary: str) -> argparse.ArgumentParser:
     made = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-    made.set_defaults(answer=answer)
+    made.set_defaults(function=function)
     return made
 
 
@@ -165,21 +163,21 @@ def _json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="answer in JSON")
 
 
-def understood(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Sentences to translate may stand behind options too, where argparse by itself no longer expects them."""
-    asked, rest = parser().parse_known_args(arguments)
-    if rest and (asked.command != "translate" or any(word.startswith("--") for word in rest)):
+    args, rest = parser().parse_known_args(arguments)
+    if rest and (args.command != "translate" or any(word.startswith("--") for word in rest)):
         parser().error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
-        asked.text = [*asked.text, *rest]
-    return asked
+        args.text = [*args.text, *rest]
+    return args
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    asked = understood(arguments)
-    module, _, function = asked.answer.partition(":")
+    args = parse(arguments)
+    module, _, function = args.function.partition(":")
     try:
-        return int(getattr(importlib.import_module(module), function)(asked))
+        return int(getattr(importlib.import_module(f"pipelines.commands.{module}"), function)(args))
     except UserError as error:
         print(f"attn: {error}", file=sys.stderr)
         return 2

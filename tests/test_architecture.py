@@ -40,11 +40,11 @@ DOCUMENTED = {  # by Ray, for its users
 }
 ALLOWED = {  # private names in use: what, where, why. Ray: none.
     (
-        "transformer/linear.py",
+        "transformer/cpu/linear.py",
         "_linear_pointwise",
     ): "oneDNN's product, a tenth faster; PyTorch has no public name for it",
     (
-        "transformer/linear.py",
+        "transformer/cpu/linear.py",
         "_reorder_linear_weight",
     ): "lays a weight out for it once an update: 3 % of base's update",
 }

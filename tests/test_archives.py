@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs import archives
-from jobs.alignment import Line
-from jobs.archives import Member, Place, open_pair
+from jobs.corpora import archives
+from jobs.corpora.aligned_lines import Line
+from jobs.corpora.archives import Member, Place, open_pair
 from jobs.errors import UserError
 
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from jobs import average
-from jobs.artifacts import Artifact
+from jobs.average import job as average
 from jobs.configs import AverageConfig, Resources
 from jobs.errors import UserError
 from jobs.events import Event, Note
+from jobs.storage.artifacts import Artifact
 from transformer.checkpoint import load_weights
 from transformer.config import ModelConfig
 from transformer.model import Transformer, count_parameters

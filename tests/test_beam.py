@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from transformer import beam
 from transformer.beam import Hypothesis, forced, search
-from transformer.cache import DecoderCache
 from transformer.config import END, PAD, START, ModelConfig, SearchConfig
+from transformer.decoder_cache import DecoderCache
 from transformer.model import Transformer
 
 TINY = ModelConfig(layers=2, d_model=16, d_ff=32, num_heads=2)

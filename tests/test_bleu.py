@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer import bleu, moses
+from transformer import bleu
+from transformer import paper_tokens as moses
 
 TEXT = "der die das Hund Katze U-Bahn läuft schläft „ja“ nein , . ! 3,50 z.B. und schnell sehr heute"
 WORDS = TEXT.split()

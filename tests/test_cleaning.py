@@ -11,14 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_corpus import invent, read_pairs, write_corpus, write_vocabulary
 
-from jobs import cleaning, languages, pieces
-from jobs.artifacts import Artifact
-from jobs.cleaning import Dropped
 from jobs.configs import CleaningConfig, ShardConfig
-from jobs.encoding import Encoding, encode_piece, processor
+from jobs.corpora import pair_files
 from jobs.errors import UserError
-from jobs.pools import Pooling, gather
-from jobs.shard import plan_encoding
+from jobs.shards import cleaning
+from jobs.shards import language_check as languages
+from jobs.shards.cleaning import Dropped
+from jobs.shards.cut import Pooling, gather
+from jobs.shards.encode import Encoding, encode_piece, processor
+from jobs.shards.job import plan_encoding
+from jobs.storage.artifacts import Artifact
 
 PAPER = CleaningConfig()
 ENGLISH = "The council has not said what it will do with the money that was left from last year."
@@ -131,7 +133,7 @@ def check_that_survivors_are_originals(directory: Path, vocabulary: Artifact, pa
     """Whatever the text: what is left and what was dropped are together the corpus, pair by pair."""
     corpora = write_corpus(directory / "corpora", pairs, files=1, row_group=3)
     encoding = plan_encoding(ShardConfig(pool_pairs=10), corpora, vocabulary, Artifact(str(directory)), len(pairs))
-    said = encode_piece(encoding, (0, pieces.Piece(file="pairs/part-00000.parquet", first=0, pairs=len(pairs))))
+    said = encode_piece(encoding, (0, pair_files.Piece(file="pairs/part-00000.parquet", first=0, pairs=len(pairs))))
     survivors = survivors_of(encoding)
     subwords = processor(vocabulary, encoding.vocabulary_digest)
     originals = Counter(

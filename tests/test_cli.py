@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main, understood
-from pipelines.recipes import RECIPES
+from pipelines.cli import main, parse
+from pipelines.recipes.recipes import RECIPES
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_a_ray_that_does_not_answer_is_a_sentence(
 
 
 def test_sentences_may_stand_before_and_behind_options() -> None:
-    asked = understood(["translate", "demo", "One.", "--beam", "2", "Two.", ""])
+    asked = parse(["translate", "demo", "One.", "--beam", "2", "Two.", ""])
     assert asked.text == ["One.", "Two.", ""]
     with pytest.raises(SystemExit):
-        understood(["translate", "demo", "One.", "--bean", "2"])
+        parse(["translate", "demo", "One.", "--bean", "2"])
     with pytest.raises(SystemExit):
-        understood(["plan", "demo", "more"])
+        parse(["plan", "demo", "more"])

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from jobs.demo_combinations import (
+from jobs.corpora.demo.combinations import (
     ACTING,
     ASKING,
     GIVING,
@@ -19,7 +19,7 @@ from jobs.demo_combinations import (
     TRANSITIVE,
     TRYING,
 )
-from jobs.demo_grammar import (
+from jobs.corpora.demo.grammar import (
     DETERMINERS,
     FIRST,
     RELATIVES,
@@ -31,8 +31,8 @@ from jobs.demo_grammar import (
     pronoun_for,
     zu_infinitive,
 )
-from jobs.demo_lexicon import ACCUSATIVE, ALL_ADJECTIVES, ALL_NOUNS, DATIVE, NOMINATIVE, PLURAL, Noun, Verb
-from jobs.demo_speaker import Complement, Speaker
+from jobs.corpora.demo.lexicon import ACCUSATIVE, ALL_ADJECTIVES, ALL_NOUNS, DATIVE, NOMINATIVE, PLURAL, Noun, Verb
+from jobs.corpora.demo.speaker import Complement, Speaker
 
 ALL_VERBS = (
     [verb for table in (TRANSITIVE, ACTING) for verbs in table.values() for verb in verbs]

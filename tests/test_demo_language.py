@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from jobs.demo_combinations import (
+from jobs.corpora.demo.combinations import (
     ACTING,
     ADJECTIVES_OF,
     ASKING,
@@ -21,14 +21,14 @@ from jobs.demo_combinations import (
     TRANSITIVE,
     TRYING,
 )
-from jobs.demo_grammar import (
+from jobs.corpora.demo.grammar import (
     FIRST,
     SEVERAL,
     THIRD,
     conjugate,
 )
-from jobs.demo_language import SENTENCES, Pair, pair, pairs, split_of
-from jobs.demo_lexicon import ALL_NOUNS
+from jobs.corpora.demo.language import SENTENCES, Pair, pair, pairs, split_of
+from jobs.corpora.demo.lexicon import ALL_NOUNS
 
 ALL_VERBS = (
     [verb for table in (TRANSITIVE, ACTING) for verbs in table.values() for verb in verbs]

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from loopback_mirror import Mirror, serving
 
-from jobs.artifacts import Artifact
 from jobs.configs import Archive
-from jobs.download import Patience, download, downloads_of, fetch_archives, stored_name
+from jobs.corpora.download import Patience, download, downloads_of, fetch_archives, stored_name
 from jobs.errors import UserError
 from jobs.events import Event, Progress
+from jobs.storage.artifacts import Artifact
 
 DATA = Random(1).randbytes(100_000)
 HASTY = Patience(stalled=1.0, tries=2, pause=0.01)

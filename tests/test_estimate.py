@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from jobs.cluster.profiles import load_profile
 from jobs.configs import Resources, TrainResources
-from jobs.paper import training_flops
-from jobs.profiles import load_profile
-from pipelines.estimate import estimate, spent, total
-from pipelines.graph import in_order
-from pipelines.recipes import RECIPES
+from pipelines.recipes.recipes import RECIPES
+from pipelines.steps.estimate import estimate, spent, total
+from pipelines.steps.plan import in_order
+from transformer.paper_figures import training_flops
 
 P100 = Resources(device_tflops=9.5, watts=250, gpus=8, train=TrainResources(workers=8, gpus_per_worker=1))
 

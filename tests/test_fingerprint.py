@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from step_job import FileConfig, Inner, StepConfig
 
 from jobs.errors import UserError
-from pipelines.fingerprint import canonical
-from pipelines.recipes import RECIPES
-from pipelines.step import Step
+from pipelines.recipes.recipes import RECIPES
+from pipelines.steps.fingerprint import canonical
+from pipelines.steps.step import Step
 
 
 def step(config: object = StepConfig(), **inputs: Step) -> Step:

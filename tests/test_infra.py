@@ -20,9 +20,9 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from jobs.profiles import load_profile, profile_names
+from jobs.cluster.profiles import load_profile, profile_names
 from pipelines.cli import parser
-from pipelines.recipes import RECIPES
+from pipelines.recipes.recipes import RECIPES
 
 ROOT = Path(__file__).resolve().parents[1]
 INFRA = ROOT / "infra"

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 import yaml
 
-from jobs.profiles import load_profile
+from jobs.cluster.profiles import load_profile
 
 INFRA = Path(__file__).resolve().parents[1] / "infra"
 KUBERNETES = "v1.32.0-local-strict"

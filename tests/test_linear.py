@@ -10,8 +10,8 @@ from operator_calls import Calls
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer import linear
-from transformer.linear import WORTH_PACKING, Linear, packed, product
+from transformer.cpu import linear
+from transformer.cpu.linear import WORTH_PACKING, Linear, packed, product
 
 needs_onednn = pytest.mark.skipif(not linear.ONEDNN, reason="this PyTorch was built without oneDNN")
 

@@ -6,7 +6,7 @@ import pytest
 import ray
 
 from jobs.events import Note
-from jobs.mailbox import Mailbox
+from jobs.train.mailbox import Mailbox
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_session")]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DRIVER = Path(__file__).with_name("many_trainings.py")
+DRIVER = Path(__file__).parent / "fixtures" / "many_trainings.py"
 
 
 @pytest.mark.ray

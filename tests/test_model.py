@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from transformer import rows
+from transformer import unpadded as rows
 from transformer.attention import SelfAttention
 from transformer.batching import collate
 from transformer.config import PAD, ModelConfig

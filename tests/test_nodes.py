@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 import ray
+from small_shards import small_shards
 from survival_cluster import RAY, Cluster, Node, cluster_of, wait_for
-from tiny_shards import tiny_shards
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
-DRIVER = Path(__file__).with_name("elastic_driver.py")
+DRIVER = Path(__file__).parent / "fixtures" / "elastic_driver.py"
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    tiny_shards(tmp_path / "shards", pairs=40)
-    tiny_shards(tmp_path / "dev", micro_batches=3, seed=9)
+    small_shards(tmp_path / "shards", pairs=40)
+    small_shards(tmp_path / "dev", micro_batches=3, seed=9)
     return tmp_path
 
 

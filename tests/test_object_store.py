@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from step_job import StepConfig
 
-from jobs import object_store
-from jobs.artifacts import Artifact
 from jobs.errors import UserError
-from pipelines.graph import plan
-from pipelines.step import Step
-from pipelines.workspace import Workspace
+from jobs.storage import object_store
+from jobs.storage.artifacts import Artifact
+from pipelines.execution.workspace import Workspace
+from pipelines.steps.plan import plan
+from pipelines.steps.step import Step
 
 pytestmark = pytest.mark.slow
 

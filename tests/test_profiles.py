@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cluster.profiles import load_profile, profile_names
 from jobs.configs import Resources, ShardConfig
 from jobs.errors import UserError
-from jobs.profiles import load_profile, profile_names
 from transformer.config import TrainingConfig
 
 SHIPPED = ["cpu-cluster", "gpu1", "gpu32", "gpu8", "gpu8-p100", "laptop"]
@@ -105,5 +105,8 @@ def test_a_profile_that_is_not_text_is_a_sentence(tmp_path: Path) -> None:
 
 def test_profiles_load_nothing_heavy() -> None:
     heavy = "{'ray', 'torch', 'mlflow', 'pyarrow', 'numpy', 'requests'}"
-    code = f"import sys, jobs.profiles; jobs.profiles.load_profile('gpu8'); print({heavy} & set(sys.modules) or 'none')"
+    code = (
+        "import sys; from jobs.cluster.profiles import load_profile; load_profile('gpu8'); "
+        f"print({heavy} & set(sys.modules) or 'none')"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "none"

@@ -10,8 +10,8 @@ from conftest import ROOT
 
 from jobs.errors import UserError
 from pipelines.cli import parser
-from pipelines.recipes import RECIPES
-from pipelines.settings import apply
+from pipelines.recipes.recipes import RECIPES
+from pipelines.recipes.settings import apply
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```(?:\w*)\n(.*?)```", README, flags=re.DOTALL)

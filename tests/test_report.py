@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_report import HOSTILE, Made, make_report, make_row
+from small_report import HOSTILE, Made, make_report, make_row
 
-from jobs import paper
-from jobs.artifacts import Artifact
 from jobs.configs import ReportConfig
-from jobs.reporting.files import gather, write
-from jobs.reporting.rows import Inputs
+from jobs.report.row_results import Inputs
+from jobs.report.write import gather, write
+from jobs.storage.artifacts import Artifact
+from transformer import paper_figures as paper
 
 
 @pytest.fixture(scope="module")

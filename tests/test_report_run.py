@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_report import make_report, make_row
+from small_report import make_report, make_row
 
-from jobs import paper
-from jobs.artifacts import Artifact
 from jobs.configs import ReportConfig, Resources
 from jobs.errors import UserError
 from jobs.events import Event, Note
+from jobs.storage.artifacts import Artifact
+from transformer import paper_figures as paper
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 
@@ -30,7 +30,7 @@ CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 def test_a_report_is_made_from_a_real_model(tmp_path: Path, ray_session: None) -> None:
     from small_model import random_directory  # noqa: PLC0415
 
-    from jobs import report  # noqa: PLC0415  brings Ray and torch, which the browser's test does without
+    from jobs.report import job as report  # noqa: PLC0415  brings Ray and torch, which the browser's test does without
 
     rows = [make_row(tmp_path, name, bleu=40, perplexity=5, parameters=10) for name in ("first", "second")]
     random_directory(Path(rows[0].model.uri))

@@ -6,16 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
-from made_report import PAIRS, make_row
+from small_report import PAIRS, make_row
 
-from jobs.artifacts import Artifact
 from jobs.configs import ReportConfig
-from jobs.reporting import figures
-from jobs.reporting.data import lengths
-from jobs.reporting.files import gather, read_lines
-from jobs.reporting.page import compared, thinned
-from jobs.reporting.rows import Sample, attention_sentences, choose_samples, read_curve, read_samples
-from jobs.reporting.tables import Difference, differences, duration, markdown_text, results, scientific, signed
+from jobs.report import figures
+from jobs.report.data import lengths
+from jobs.report.page import compared, thinned
+from jobs.report.row_results import Sample, attention_sentences, choose_samples, read_curve, read_samples
+from jobs.report.tables import Difference, differences, duration, markdown_text, results, scientific, signed
+from jobs.report.write import gather, read_lines
+from jobs.storage.artifacts import Artifact
 
 # --- reading -----------------------------------------------------------------------------------------------------
 

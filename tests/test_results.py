@@ -7,9 +7,9 @@ import json
 import pytest
 
 from jobs.errors import UserError
-from jobs.paper import TABLE_3
-from pipelines.query import Result, best, pick, quoted
-from pipelines.results import say, table_rows
+from pipelines.commands.results import say, table_rows
+from pipelines.tracking.query import Result, best, pick, quoted
+from transformer.paper_figures import TABLE_3
 
 
 def result(row: str, bleu: float, *, seed: str = "1", perplexity: float = 5.0) -> Result:

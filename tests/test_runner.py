@@ -18,13 +18,13 @@ from step_job import StepConfig
 
 from jobs.configs import Resources
 from jobs.events import Event
-from pipelines import runner
-from pipelines.graph import PlannedStep, in_order, plan
-from pipelines.recipes import RECIPES
-from pipelines.runner import Outcome, Runner, demand, sentence_of, side_by_side, urgency
-from pipelines.step import Step
-from pipelines.tracking import Tracker
-from pipelines.workspace import Workspace
+from pipelines.execution import runner
+from pipelines.execution.runner import Outcome, Runner, demand, sentence_of, side_by_side, urgency
+from pipelines.execution.workspace import Workspace
+from pipelines.recipes.recipes import RECIPES
+from pipelines.steps.plan import PlannedStep, in_order, plan
+from pipelines.steps.step import Step
+from pipelines.tracking.writer import Tracker
 
 pytestmark = pytest.mark.slow
 

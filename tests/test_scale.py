@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from small_demo import ROOT
 
-from pipelines.graph import in_order, plan
-from pipelines.workspace import Workspace
+from pipelines.execution.workspace import Workspace
+from pipelines.steps.plan import in_order, plan
 
 sys.path.append(str(ROOT / "benchmarks"))
 from scale_plan import finish, in_own_process, table

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import score
-from jobs.artifacts import Artifact
 from jobs.configs import Resources, ScoreConfig
 from jobs.errors import UserError
+from jobs.score import job as score
+from jobs.storage.artifacts import Artifact
 from transformer import bleu
 
 REFERENCES = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jobs.errors import UserError
-from pipelines.recipes import DEMO
-from pipelines.settings import apply
+from pipelines.recipes.recipes import DEMO
+from pipelines.recipes.settings import apply
 
 
 def test_every_kind_of_field_is_reached_and_typed() -> None:

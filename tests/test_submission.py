@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import parcel
-from jobs.configs import Resources, TrainResources
-from jobs.errors import UserError
-from jobs.submission import (
+from jobs.cluster.submit import code_bundle as parcel
+from jobs.cluster.submit.submission import (
     ClusterFacts,
     Node,
     Submission,
@@ -31,6 +29,8 @@ from jobs.submission import (
     whole_lines,
     without_rays_lines,
 )
+from jobs.configs import Resources, TrainResources
+from jobs.errors import UserError
 
 ASKED = Submission(
     recipe="base-en-de",
@@ -108,7 +108,12 @@ def test_the_parcel_holds_the_code_and_what_was_named_and_nothing_else(tmp_path:
     box.mkdir()
     size = parcel.fill_parcel(box, [str(mine)])
     names = {str(file.relative_to(box)) for file in box.rglob("*") if file.is_file()}
-    for needed in ("pipelines/cli.py", "jobs/submit.py", "transformer/model.py", "infra/profiles/gpu8.toml"):
+    for needed in (
+        "pipelines/cli.py",
+        "jobs/cluster/submit/client.py",
+        "transformer/model.py",
+        "infra/profiles/gpu8.toml",
+    ):
         assert needed in names
     assert (box / "carried/rows.toml").read_text(encoding="utf-8") == "[rows]"
     assert {name.split("/")[0] for name in names} == {"pipelines", "jobs", "transformer", "infra", "carried"}

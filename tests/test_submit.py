@@ -21,10 +21,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs import submit
+from jobs.cluster.profiles import load_profile
+from jobs.cluster.submit import client as submit
+from jobs.cluster.submit.submission import Submission
 from jobs.errors import UserError
-from jobs.profiles import load_profile
-from jobs.submission import Submission
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 RAY = str(Path(sys.executable).with_name("ray"))
@@ -263,7 +263,7 @@ def test_a_job_that_is_not_there_is_a_sentence(head: Head) -> None:
 def test_training_gauges_reach_prometheus_under_the_dashboards_names(head: Head) -> None:
     connection = submit.connect(head.url)
     code = (
-        "import ray, time; from jobs.events import Metrics; from jobs.gauges import show; ray.init();"
+        "import ray, time; from jobs.events import Metrics; from jobs.train.prometheus import show; ray.init();"
         "[(show('abc', Metrics(7, {'loss': 1.5, 'other': 2.0})), time.sleep(0.5)) for _ in range(60)]"
     )
     job = connection.client.submit_job(entrypoint=f'{sys.executable} -c "{code}"')

@@ -21,6 +21,7 @@ from cluster_training import config
 from faulty_store import in_front_of
 from mlflow.tracking import MlflowClient
 from small_demo import SMALL, asked, result_files
+from small_shards import small_shards
 from step_job import StepConfig
 from survival_cluster import (
     SHARDING,
@@ -34,18 +35,17 @@ from survival_cluster import (
 )
 from test_runner import Recorder, step
 from test_train import Bench, assert_same, curve, on
-from tiny_shards import tiny_shards
 from tracking_server import TrackingServer, serving
 
-from jobs import object_store
-from jobs.artifacts import Artifact
 from jobs.configs import Resources
-from pipelines import tracking
-from pipelines.graph import plan
-from pipelines.runner import Outcome, Runner, sentence_of
-from pipelines.step import Step
-from pipelines.tracking import Tracker
-from pipelines.workspace import Workspace
+from jobs.storage import object_store
+from jobs.storage.artifacts import Artifact
+from pipelines.execution.runner import Outcome, Runner, sentence_of
+from pipelines.execution.workspace import Workspace
+from pipelines.steps.plan import plan
+from pipelines.steps.step import Step
+from pipelines.tracking import writer as tracking
+from pipelines.tracking.writer import Tracker
 
 pytestmark = pytest.mark.ray
 
@@ -84,9 +84,9 @@ def test_a_node_joins_and_a_node_leaves_in_the_middle_of_training(
     cluster: Cluster, bench: Bench, tmp_path: Path
 ) -> None:
     """It is used, and done without; the loss knows nothing of either."""
-    tiny_shards(tmp_path / "shards", pairs=40)
-    tiny_shards(tmp_path / "dev", micro_batches=3, seed=9)
-    script, nodes = str(Path(__file__).with_name("cluster_training.py")), len(cluster.nodes)
+    small_shards(tmp_path / "shards", pairs=40)
+    small_shards(tmp_path / "dev", micro_batches=3, seed=9)
+    script, nodes = str(Path(__file__).parent / "fixtures" / "cluster_training.py"), len(cluster.nodes)
     run = [sys.executable, script, cluster.address, str(tmp_path), "elastic", "1000000", "1", str(nodes + 1)]
     training = cluster.run(run)
 

@@ -11,10 +11,10 @@ from mlflow.tracking import MlflowClient
 from step_job import StepConfig
 
 from jobs.events import Metrics
-from pipelines.recipes import RECIPES
-from pipelines.step import Step
-from pipelines.tracking import RUN_FILE, Tracker, parameters, shown, tracking_uri
-from pipelines.workspace import Workspace
+from pipelines.execution.workspace import Workspace
+from pipelines.recipes.recipes import RECIPES
+from pipelines.steps.step import Step
+from pipelines.tracking.writer import RUN_FILE, Tracker, parameters, shown, tracking_uri
 
 pytestmark = pytest.mark.slow
 

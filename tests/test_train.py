@@ -19,14 +19,14 @@ import pytest
 import torch
 from ray.train import Result
 from safetensors.torch import load_file
-from tiny_shards import tiny_shards
+from small_shards import small_shards
 
-from jobs import train
-from jobs.artifacts import Artifact
 from jobs.configs import Resources, TrainConfig, TrainResources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics, Note, Progress
-from jobs.train_checkpoints import update_of
+from jobs.storage.artifacts import Artifact
+from jobs.train import job as train
+from jobs.train.checkpoints import update_of
 from transformer.config import ModelConfig, TrainingConfig
 
 ray_test = pytest.mark.ray
@@ -51,8 +51,8 @@ class Bench:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.shards = tiny_shards(directory / "shards", pairs=40)
-        self.dev = tiny_shards(directory / "dev", micro_batches=3, seed=9)
+        self.shards = small_shards(directory / "shards", pairs=40)
+        self.dev = small_shards(directory / "dev", micro_batches=3, seed=9)
         self.events: list[Event] = []
         self._straight: dict[int, Artifact] = {}
 
@@ -235,9 +235,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 sys.path.insert(0, str(Path(sys.argv[1])))
-from jobs import cluster, train
+from jobs.cluster import connect as cluster
+from jobs.train import job as train
 from test_train import CONFIG, Bench, on
-from jobs.artifacts import Artifact
+from jobs.storage.artifacts import Artifact
 cluster.connect(cpus=2, object_store_gb=0.2)
 place = Path(sys.argv[2])
 train.run(CONFIG, shards=Artifact(str(place / "shards")), dev=Artifact(str(place / "dev")),
@@ -287,7 +288,7 @@ def test_too_little_memory_is_said_with_what_to_lower(bench: Bench, tmp_path: Pa
     """Weights of 40 MB, and a layer whose output for a micro-batch takes some 300 GB, which no machine hands out."""
     if Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "1":
         pytest.skip("this machine hands out memory that it does not have")
-    shards = tiny_shards(tmp_path / "shards", micro_batches=2, pairs=20_000)
+    shards = small_shards(tmp_path / "shards", micro_batches=2, pairs=20_000)
     wide = ModelConfig(layers=1, d_model=2, d_ff=2**20, num_heads=1)
     config = TrainConfig(model=wide, training=replace(CONFIG.training, tokens_per_update=80_000))
     with pytest.raises(
@@ -313,7 +314,7 @@ def test_no_more_workers_than_micro_batches(bench: Bench) -> None:
 
 
 def test_vocabularies_must_agree(tmp_path: Path) -> None:
-    shards, dev = tiny_shards(tmp_path / "s"), tiny_shards(tmp_path / "d")
+    shards, dev = small_shards(tmp_path / "s"), small_shards(tmp_path / "d")
     dev.write_json("about.json", {**dev.read_json("about.json"), "vocabulary_size": 99})
     with pytest.raises(UserError, match="24 subwords and the development set with 99"):
         train.run(CONFIG, shards=shards, dev=dev, out=Artifact(str(tmp_path / "o")), on=on(1), log=print)

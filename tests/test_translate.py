@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from small_model import random_directory, source_lines, target_line
 
-from jobs import translate
-from jobs.artifacts import Artifact
 from jobs.configs import Resources, TranslateConfig, TranslateResources
 from jobs.errors import UserError
 from jobs.events import Event, Note, Progress
+from jobs.storage.artifacts import Artifact
+from jobs.translate import job as translate
 from transformer.config import SearchConfig
 from transformer.translator import Translator
 

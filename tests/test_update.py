@@ -9,9 +9,9 @@ import pytest
 import torch
 from operator_calls import Calls
 
-from transformer import linear
 from transformer.batching import collate
 from transformer.config import PAD, ModelConfig, TrainingConfig
+from transformer.cpu import linear
 from transformer.model import Transformer
 from transformer.update import Gradients, MicroBatch, Outcome, Ranks, evaluate, make_optimizer, update
 

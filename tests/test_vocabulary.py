@@ -12,11 +12,12 @@ import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from small_corpus import HERE, SMALL, invent, write_corpus
 
-from jobs import pieces, vocabulary
-from jobs.artifacts import Artifact
 from jobs.configs import VocabularyConfig
+from jobs.corpora import pair_files
 from jobs.errors import UserError
 from jobs.events import Note
+from jobs.storage.artifacts import Artifact
+from jobs.vocabulary import job as vocabulary
 from transformer.config import END, PAD, START, UNKNOWN
 from transformer.subwords import Subwords
 
@@ -64,7 +65,7 @@ def test_bpe_learns_the_same_from_counts_of_words_as_from_sentences(corpora: Art
 
 
 def test_the_sample_is_seeded_bounded_and_of_whole_pairs(corpora: Artifact) -> None:
-    counts = pieces.files(corpora)
+    counts = pair_files.files(corpora)
     pairs = set(invent(600))
     config = VocabularyConfig(size=400, sample_pairs=100)
     taken = list(vocabulary.sample(corpora, counts, config))

@@ -2,7 +2,7 @@
 
 Eq. (1) is computed by PyTorch's kernel (`scaled_dot_product_attention`); `weights` computes its softmax in the open,
 for pictures and tests. Projecting and attending are separate verbs, so that decoding may keep the keys and values of a
-prefix. Where `rows` are given, what comes in and goes out are the real tokens only (transformer/rows.py).
+prefix. Where `rows` are given, what comes in and goes out are the real tokens only (transformer/unpadded.py).
 """
 
 # B batch, T queries, S keys, D d_model, H heads, K width of a query or key, V width of a value
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.config import ModelConfig
-from transformer.linear import Linear
-from transformer.rows import Rows
+from transformer.cpu.linear import Linear
+from transformer.unpadded import Rows
 
 
 class KeysValues(NamedTuple):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transformer.config import END, PAD, START
-from transformer.rows import Rows
+from transformer.unpadded import Rows
 
 Ids = NDArray[np.integer]
 

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.cache import DecoderCache
 from transformer.config import END, PAD, START, SearchConfig
+from transformer.decoder_cache import DecoderCache
 from transformer.model import Transformer
 
 NEVER = -math.inf

@@ -1,6 +1,6 @@
 """How good translations are, each figure with the protocol it was measured by (sections 6.1, 6.2).
 
-BLEU of sacreBLEU with the 13a and intl tokenisers, chrF, and the paper's own protocol: transformer/moses.py, then BLEU
+BLEU of sacreBLEU with the 13a and intl tokenisers, chrF, and the paper's own protocol: paper_tokens.py, then BLEU
 as multi-bleu counts it. A figure of one protocol says nothing beside a figure of another, so a value is never without
 its signature.
 """
@@ -20,7 +20,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
-from transformer import moses
+from transformer import paper_tokens as moses
 
 SEED_VARIABLE: Final = "SACREBLEU_SEED"  # the one way to tell sacreBLEU which resamples to draw
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from transformer.attention import KeysValues, SelfAttention, SourceAttention
 from transformer.config import ModelConfig
-from transformer.dropout import Dropout
-from transformer.linear import Linear
-from transformer.rows import Rows
+from transformer.cpu.dropout import Dropout
+from transformer.cpu.linear import Linear
+from transformer.unpadded import Rows
 
 
 class FeedForward(nn.Module):

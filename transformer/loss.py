@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from transformer.linear import product
+from transformer.cpu.linear import product
 
 CHUNK_SCORES = 2**22  # scores per chunk: 16 MB in single precision; smaller products run below a core's full rate
 LEAST_CHUNK = 256  # tokens

@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from transformer.attention import SelfAttention, SourceAttention
 from transformer.batching import Batch
 from transformer.config import PAD, ModelConfig
-from transformer.dropout import Dropout
+from transformer.cpu.dropout import Dropout
+from transformer.cpu.linear import Linear
 from transformer.layers import DecoderLayer, EncoderLayer
-from transformer.linear import Linear
 from transformer.positions import LearnedPositions, positions
-from transformer.rows import Rows
+from transformer.unpadded import Rows
 
 
 class Transformer(nn.Module):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.config import ModelConfig
-from transformer.rows import Rows
+from transformer.unpadded import Rows
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from transformer.batching import Batch
 from transformer.config import TrainingConfig
-from transformer.linear import packed
+from transformer.cpu.linear import packed
 from transformer.loss import smoothed_cross_entropy
 from transformer.model import Transformer
 

@@ -1,0 +1,1 @@
+"""The stage `average`: the last checkpoints of a training become one model."""

@@ -1,0 +1,1 @@
+"""A Ray to run on: connecting, profiles, mapping a function over pieces of work, how fast the machine is."""

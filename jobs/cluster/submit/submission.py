@@ -1,0 +1,275 @@
+"""A recipe on its way to a cluster: under which id, by which command, and what must be true of the cluster first.
+
+Nothing here opens a connection: client.py does, and preflight.py runs on the cluster itself. What is sent along is in
+code_bundle.py. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import parse_qsl, urlsplit
+
+from jobs.cluster.submit.code_bundle import CARRIED
+from jobs.configs import Resources
+from jobs.errors import UserError
+
+SECRETS = re.compile(r"secret|password|token|access_key|credential|sas|signature", re.IGNORECASE)
+RAYS_LINES = re.compile(r"Running entrypoint for job |[\d-]+ [\d:,]+\s+INFO job_manager\.py")
+RUNNING = ("waiting", "running")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """A recipe, as it will be run on the cluster."""
+
+    recipe: str
+    fingerprint: str  # of its last step: the same question has the same one
+    arguments: tuple[str, ...]  # what follows `attn run`: the recipe and its options
+    profile: Resources
+    workspace: str
+    tracking: str | None = None  # MLflow's address; None: SQLite in the workspace
+    commit: str | None = None
+    user: str = ""
+    carried: tuple[str, ...] = ()  # local files that the arguments name (--rows-from, --on), sent along
+    driver_cpus: float = 0  # reserved for the driver; with 0 it runs on the head
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"ATTN_WORKSPACE": self.workspace} | ({"MLFLOW_TRACKING_URI": self.tracking} if self.tracking else {})
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the cluster's list of jobs says of it."""
+        return {
+            "attn.recipe": self.recipe,
+            "attn.fingerprint": self.fingerprint,
+            "attn.profile": self.profile.name,
+            "attn.commit": self.commit or "unknown",
+            "attn.user": self.user or "unknown",
+            "attn.workspace": self.workspace,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    id: str
+    ip: str
+    is_head: bool
+    resources: Mapping[str, float]  # CPU, GPU, memory, object_store_memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterFacts:
+    """What a cluster says of itself."""
+
+    address: str
+    ray: str
+    python: str
+    nodes: tuple[Node, ...]
+    autoscales: bool  # more nodes may come when they are asked for
+    interpreter: str  # the Python that Ray itself runs with on the head
+
+    def total(self, resource: str) -> float:
+        return sum(node.resources.get(resource, 0) for node in self.nodes)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `no` stops a submission, `but` does not."""
+
+    level: Literal["ok", "but", "no"]
+    what: str
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmittedJob:
+    """A job in the cluster's list. `status`: waiting, running, done, failed or stopped."""
+
+    id: str
+    status: str
+    recipe: str = ""
+    fingerprint: str = ""
+    user: str = ""
+    profile: str = ""
+    commit: str = ""
+    started: float | None = None  # seconds since 1970
+    ended: float | None = None
+    message: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_over(self) -> bool:
+        return self.status not in RUNNING
+
+
+STATUS = {"PENDING": "waiting", "RUNNING": "running", "SUCCEEDED": "done", "FAILED": "failed", "STOPPED": "stopped"}
+
+
+def job_from(details: Any) -> SubmittedJob:
+    """Ours from Ray's."""
+    metadata: Mapping[str, str] = details.metadata or {}
+    return SubmittedJob(
+        id=str(details.submission_id or details.job_id),
+        status=STATUS.get(str(details.status.value), str(details.status.value).lower()),
+        recipe=metadata.get("attn.recipe", ""),
+        fingerprint=metadata.get("attn.fingerprint", ""),
+        user=metadata.get("attn.user", ""),
+        profile=metadata.get("attn.profile", ""),
+        commit=metadata.get("attn.commit", ""),
+        started=details.start_time / 1000 if details.start_time else None,
+        ended=details.end_time / 1000 if details.end_time else None,
+        message=str(details.message or ""),
+        metadata=metadata,
+    )
+
+
+# --- what is sent ------------------------------------------------------------------------------------------------
+
+
+def submission_id(recipe: str, fingerprint: str, attempt: int = 1) -> str:
+    """The same for the same question, so that two who ask it at once meet; a further attempt carries its number."""
+    name = re.sub(r"[^a-z0-9]+", "-", recipe.lower()).strip("-")
+    return f"attn-{name}-{fingerprint[:12]}" + (f"-{attempt}" if attempt > 1 else "")
+
+
+def next_id(submission: Submission, known: Iterable[SubmittedJob]) -> str:
+    """An id that no job has had: Ray does not take one twice."""
+    taken = {job.id for job in known}
+    attempt = 1
+    while submission_id(submission.recipe, submission.fingerprint, attempt) in taken:
+        attempt += 1
+    return submission_id(submission.recipe, submission.fingerprint, attempt)
+
+
+def under_way(submission: Submission, known: Iterable[SubmittedJob]) -> SubmittedJob | None:
+    """The job that answers the same question at this moment, if there is one."""
+    same = [job for job in known if job.fingerprint == submission.fingerprint and not job.is_over]
+    return max(same, key=lambda job: job.started or 0.0) if same else None
+
+
+def entrypoint(submission: Submission, interpreter: str) -> str:
+    """The command that the cluster runs, in the parcel's directory."""
+    places = {path: f"{CARRIED}/{Path(path).name}" for path in submission.carried}
+    arguments = [places.get(argument, argument) for argument in submission.arguments]
+    return shlex.join([interpreter, "-m", "pipelines.cli", "run", *arguments])
+
+
+def refuse_secrets(submission: Submission) -> None:
+    """An address with a password in it would stand in the cluster's list of jobs for anyone to read."""
+    for what, address, instead in (
+        ("workspace", submission.workspace, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+        ("MLflow address", submission.tracking or "", "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"),
+    ):
+        parts = urlsplit(address)
+        named = [name for name, _ in parse_qsl(parts.query) if SECRETS.search(name)]
+        if parts.password or named:
+            raise UserError(
+                f"The {what} has a secret in it, which every user of the cluster could read. Take it out of the "
+                f"address and set {instead} in the environment of the cluster's nodes."
+            )
+
+
+def is_loopback(address: str) -> bool:
+    return (urlsplit(address).hostname or "") in {"localhost", "127.0.0.1", "::1", "0.0.0.0"}
+
+
+# --- what must be true -------------------------------------------------------------------------------------------
+
+
+def judge(submission: Submission, facts: ClusterFacts, *, ray: str, python: str) -> list[Finding]:
+    """The cluster against this machine (`ray`, `python`: its versions) and against what the profile asks for."""
+    return [*_versions(facts, ray, python), *_resources(submission.profile, facts), *_places(submission, facts)]
+
+
+def _versions(facts: ClusterFacts, ray: str, python: str) -> Iterator[Finding]:
+    if facts.ray == ray:
+        yield Finding("ok", "Ray", f"{ray} here and there")
+    else:
+        yield Finding("no", "Ray", f"the cluster runs {facts.ray} and this is {ray}: use the image of this version")
+    minor, theirs = (".".join(version.split(".")[:2]) for version in (python, facts.python))
+    if minor == theirs:
+        yield Finding("ok", "Python", f"{minor} here and there")
+    else:
+        yield Finding("no", "Python", f"the cluster runs {theirs} and this is {minor}: use the image of this version")
+
+
+def _resources(profile: Resources, facts: ClusterFacts) -> Iterator[Finding]:
+    train = profile.train
+    least = train.min_workers or train.workers
+    for name, each, most in (
+        ("CPU", train.cpus_per_worker, profile.cpus),
+        ("GPU", train.gpus_per_worker, profile.gpus),
+    ):
+        wanted, needed, have = max(most or 0, train.workers * each), least * each, facts.total(name)
+        if have >= wanted:
+            yield Finding("ok", f"{name}s", f"{have:g}, and {profile.name} asks for {wanted:g}")
+        elif facts.autoscales:
+            yield Finding("but", f"{name}s", f"{have:g} now, {profile.name} asks for {wanted:g}: nodes must be added")
+        elif have >= needed:
+            yield Finding("but", f"{name}s", f"{have:g}, fewer than the {wanted:g} of {profile.name}: slower")
+        else:
+            yield Finding(
+                "no", f"{name}s", f"{have:g}, and {profile.name} needs {needed:g}: choose another --on or add nodes"
+            )
+    store, asked = facts.total("object_store_memory") / 2**30, profile.data.memory_gb
+    if store < asked and not facts.autoscales:
+        yield Finding("but", "memory", f"{store:.1f} GB for objects, {profile.name} plans with {asked:g}: data spills")
+
+
+def _places(submission: Submission, facts: ClusterFacts) -> Iterator[Finding]:
+    if "://" not in submission.workspace:
+        if not os.path.isabs(submission.workspace):
+            yield Finding("no", "workspace", f"{submission.workspace} is not an absolute path")
+        elif facts.autoscales:
+            yield Finding(
+                "no",
+                "workspace",
+                f"{submission.workspace} is a local path, which nodes that are still to come would not have: "
+                f"give an object store, such as --workspace s3://bucket/attn",
+            )
+        elif len(facts.nodes) > 1:
+            yield Finding("but", "workspace", f"{submission.workspace} is a local path: every node must mount it")
+        elif not is_loopback(facts.address):
+            yield Finding("but", "workspace", f"{submission.workspace} will be a directory there, not on this machine")
+    for word in submission.arguments:
+        name, _, value = word.partition("=")
+        if value and os.path.isfile(value) and not is_loopback(facts.address):
+            yield Finding(
+                "no", name, f"{value} is a file of this machine, which the cluster does not have: put it there"
+            )
+    if submission.tracking and is_loopback(submission.tracking) and not is_loopback(facts.address):
+        yield Finding("no", "MLflow", f"{submission.tracking} is this machine's own address: the cluster has another")
+
+
+# --- what comes back ---------------------------------------------------------------------------------------------
+
+
+def whole_lines(chunks: Iterable[str]) -> Iterator[str]:
+    """Lines from pieces that begin and end anywhere."""
+    rest = ""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split("\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
+def without_rays_lines(lines: Iterable[str]) -> Iterator[str]:
+    """What the job itself says. Ray writes of starting it into the same file, and not always before the job begins."""
+    return (line for line in lines if not RAYS_LINES.match(line))
+
+
+def interpreter_of(raylet_command: Sequence[str]) -> str:
+    """The Python that Ray's head runs its workers with, from the command line of its raylet."""
+    for argument in raylet_command:
+        option, _, command = argument.partition("=")
+        if option == "--python_worker_command" and command:
+            return shlex.split(command)[0]
+    return "python"

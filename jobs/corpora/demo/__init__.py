@@ -1,0 +1,1 @@
+"""The demo language: English to German by a grammar of ours."""

@@ -1,0 +1,94 @@
+"""One page that says what came out, beside the paper, and how to get it again; the same as Markdown and CSV.
+
+Reads   every result of every row      Writes  report.html (self-contained), report.md, results.csv, figures/*.svg
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import ray
+
+from jobs.configs import ReportConfig, Resources
+from jobs.errors import UserError
+from jobs.events import Facts, Log, Note, Progress
+from jobs.report.attention import Picture, entropy_facts, picture
+from jobs.report.row_results import Inputs, Sample, attention_sentences, choose_samples, read_samples
+from jobs.report.write import gather, read_lines, write
+from jobs.storage.artifacts import Artifact
+from transformer.translator import MODEL_FILES, Translator
+
+
+def run(
+    config: ReportConfig,
+    *,
+    corpora: Sequence[Artifact],
+    vocabulary: Sequence[Artifact],
+    shards: Sequence[Artifact],
+    training: Sequence[Artifact],
+    models: Sequence[Artifact],
+    translations: Sequence[Artifact],
+    scores: Sequence[Artifact],
+    out: Artifact,
+    on: Resources,
+    log: Log,
+) -> Facts:
+    """Facts: rows, bleu and perplexity of the first row, and the attention entropy of its heads in bits."""
+    log(Progress(0, 3, "parts", "reading"))
+    inputs = [
+        Inputs(corpora=c, vocabulary=v, shards=s, training=t, model=m, translations=r, scores=e)
+        for c, v, s, t, m, r, e in zip(corpora, vocabulary, shards, training, models, translations, scores, strict=True)
+    ]
+    if len(inputs) != len(config.rows) or not inputs:
+        raise UserError(f"The report has {len(config.rows)} names of rows for {len(inputs)} rows of results.")
+    samples, pictures, others = look_closely(config, inputs, log)
+    report = gather(config, inputs, samples, pictures, others, on)
+    log(Progress(2, 3, "parts", "writing"))
+    write(report, out)
+    log(Note(f"The report is {out.at('report.html')}"))
+    first = report.rows[0]
+    facts: dict[str, int | float | str] = {"rows": len(report.rows), **entropy_facts(pictures)}
+    facts |= {name: value for name, value in (("bleu", first.bleu), ("perplexity", first.perplexity)) if value}
+    return facts
+
+
+# --- inside Ray tasks --------------------------------------------------------------------------------------------
+
+
+def look_closely(
+    config: ReportConfig, inputs: Sequence[Inputs], log: Log
+) -> tuple[list[Sample], list[Picture], dict[str, dict[int, str]]]:
+    """Sentence scores, and the first model's attention, where there is a CPU for them."""
+    samples: list[Sample] = ray.get(_samples.remote(inputs[0].translations))
+    lines = [sample.line for kind in choose_samples(samples, config.samples).values() for sample in kind]
+    log(Progress(1, 3, "parts", "attention"))
+    pictures: list[Picture] = ray.get(_pictures.remote(inputs[0].model, attention_sentences(samples)))
+    others = {
+        name: read_lines(row.translations, lines, {sample.line: sample.source for sample in samples})
+        for name, row in zip(config.rows[1:], inputs[1:], strict=True)
+    }
+    return samples, pictures, {name: texts for name, texts in others.items() if texts}
+
+
+@ray.remote(num_cpus=1)
+def _samples(translations: Artifact) -> list[Sample]:
+    return read_samples(translations)
+
+
+@ray.remote(num_cpus=1)
+def _pictures(model: Artifact, sentences: Sequence[str]) -> list[Picture]:
+    return attention_of(model, sentences)
+
+
+def attention_of(model: Artifact, sentences: Sequence[str]) -> list[Picture]:
+    """The attention of a model directory, wherever it is kept, over some sentences."""
+    with tempfile.TemporaryDirectory(prefix="attn-") as directory:
+        place = Path(model.uri)
+        if not model.is_local:
+            place = Path(directory)
+            for name in MODEL_FILES:
+                model.store.fetch(model.at(name), place / name)
+        translator = Translator.load(place)
+        return [picture(translator.attention(text)) for text in sentences]

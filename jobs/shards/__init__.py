@@ -1,0 +1,1 @@
+"""The stage `shards`: pairs become micro-batches of subword ids."""

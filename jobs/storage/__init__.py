@@ -1,0 +1,1 @@
+"""Results as directories on a disk or an object store."""

@@ -1,0 +1,172 @@
+"""Results on an object store (S3, GCS, Azure) through pyarrow.fs; a local directory in the same view, for Parquet."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyarrow import fs
+
+from jobs.errors import UserError
+from jobs.storage.artifacts import Artifact, Lock
+
+T = TypeVar("T")
+TRIES = 4
+ATTEMPTS = 6  # of one request, by the store's own library: ten seconds of 503 are a bad moment, not an answer
+HEARTBEAT_S = 10.0
+STALE_S = 60.0
+
+
+def filesystem(artifact: Artifact, name: str = "") -> tuple[fs.FileSystem, str]:
+    """The pyarrow file system and path of a file, for libraries that read and write Parquet themselves."""
+    return resolve(artifact.at(name))
+
+
+def resolve(uri: str) -> tuple[fs.FileSystem, str]:
+    if "://" not in uri:
+        return fs.LocalFileSystem(), uri
+    address, mark, query = uri.partition("?")
+    scheme, _, rest = address.partition("://")
+    bucket, _, key = rest.partition("/")
+    return _bucket(f"{scheme}://{bucket}{mark}{query}"), f"{bucket}/{key}".rstrip("/")
+
+
+@lru_cache
+def _bucket(uri: str) -> fs.FileSystem:
+    try:
+        return insistent(fs.FileSystem.from_uri(uri)[0])
+    except (OSError, ValueError) as error:
+        raise UserError(f"The storage address {uri} cannot be used: {error}") from error
+
+
+def insistent(store: fs.FileSystem) -> fs.FileSystem:
+    """The same store with more patience, for whoever reads it: Parquet, Arrow or ourselves. No address can say so."""
+    if not isinstance(store, fs.S3FileSystem):
+        return store  # Google's and Azure's libraries insist for minutes by themselves
+    rebuild, (options,) = store.__reduce__()
+    return rebuild({**options, "retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS)})
+
+
+def patiently(act: Callable[[], T]) -> T:
+    """Do it, and again after a pause if the store stumbles; a file that is not there is no stumble."""
+    for attempt in range(1, TRIES + 1):
+        try:
+            return act()
+        except FileNotFoundError:
+            raise
+        except OSError:
+            if attempt == TRIES:
+                raise
+            time.sleep(0.5 * 2**attempt)
+    raise AssertionError("unreachable")
+
+
+class ObjectStore:
+    """One PUT makes an object appear whole, so every write is atomic already."""
+
+    def __init__(self, scheme: str) -> None:
+        self.scheme = scheme
+
+    def read_bytes(self, path: str) -> bytes:
+        store, key = resolve(path)
+
+        def read() -> bytes:
+            with store.open_input_stream(key) as stream:
+                return bytes(stream.read())
+
+        return patiently(read)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        store, key = resolve(path)
+
+        def write() -> None:
+            with store.open_output_stream(key) as stream:
+                stream.write(data)
+
+        patiently(write)
+
+    def exists(self, path: str) -> bool:
+        store, key = resolve(path)
+        info: Any = patiently(lambda: store.get_file_info(key))
+        return bool(info.type != fs.FileType.NotFound)
+
+    def names(self, path: str) -> list[str]:
+        store, key = resolve(path)
+        selector = fs.FileSelector(key, recursive=True, allow_not_found=True)
+        found: Any = patiently(lambda: store.get_file_info(selector))
+        return sorted(entry.path[len(key) + 1 :] for entry in found if entry.type == fs.FileType.File)
+
+    def delete(self, path: str) -> None:
+        store, key = resolve(path)
+
+        def remove() -> None:
+            kind = store.get_file_info(key).type
+            if kind == fs.FileType.Directory:
+                store.delete_dir(key)
+            elif kind == fs.FileType.File:
+                store.delete_file(key)
+
+        patiently(remove)
+
+    def fetch(self, path: str, to: Path) -> None:
+        store, key = resolve(path)
+        patiently(
+            lambda: fs.copy_files(key, str(to), source_filesystem=store, destination_filesystem=fs.LocalFileSystem())
+        )
+
+    def publish(self, file: Path, path: str) -> None:
+        store, key = resolve(path)
+        patiently(
+            lambda: fs.copy_files(str(file), key, source_filesystem=fs.LocalFileSystem(), destination_filesystem=store)
+        )
+
+    def try_lock(self, path: str) -> Lock | None:
+        """Put up a flag of our own; hold the lock if nobody else's flag stands there, else take ours down.
+
+        The store lists what was written before the listing, so of two who come at once at most one sees itself alone.
+        A flag that was not renewed for a minute belongs to somebody who died.
+        """
+        store, key = resolve(path)
+        flag = f"{key}/{uuid.uuid4().hex}"
+        beat = Heartbeat(store, flag)
+        entries: Any = patiently(lambda: store.get_file_info(fs.FileSelector(key, allow_not_found=True)))
+        now = next((entry.mtime_ns for entry in entries if entry.path == flag), time.time_ns())
+        others = [entry for entry in entries if entry.path != flag and now - entry.mtime_ns < STALE_S * 1e9]
+        if others:
+            beat.release()
+            return None
+        return beat
+
+
+class Heartbeat:
+    """A flag on the store, renewed while we live."""
+
+    def __init__(self, store: fs.FileSystem, flag: str) -> None:
+        self.store, self.flag = store, flag
+        self.ended = threading.Event()
+        self._beat()
+        self.thread = threading.Thread(target=self._keep, daemon=True, name="lease")
+        self.thread.start()
+
+    def _beat(self) -> None:
+        def write() -> None:
+            with self.store.open_output_stream(self.flag) as stream:
+                stream.write(b"held")
+
+        patiently(write)
+
+    def _keep(self) -> None:
+        while not self.ended.wait(HEARTBEAT_S):
+            with contextlib.suppress(OSError):  # the next beat may get through
+                self._beat()
+
+    def release(self) -> None:
+        self.ended.set()
+        self.thread.join()
+        patiently(lambda: self.store.delete_file(self.flag))

@@ -1,0 +1,1 @@
+"""The stage `train`: Ray Train runs the Transformer."""

@@ -1,0 +1,194 @@
+"""The endless stream of micro-batches that training reads, straight from the shards' Parquet files.
+
+`index.parquet` says what there is; an epoch is a seeded permutation of it; each update takes the next `per_update`
+positions. A micro-batch is one row group, read when it is wanted: memory does not grow with the corpus.
+
+Reads   shards/<id>/index.parquet, about.json, pools/pool-*.parquet
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from heapq import heapreplace
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from jobs.errors import UserError
+from jobs.storage.artifacts import Artifact
+from jobs.storage.object_store import filesystem
+from transformer.batching import Batch, Ragged, batch
+
+T = TypeVar("T")
+INDEX, ABOUT = "index.parquet", "about.json"
+OPEN_POOLS = 16
+COLUMNS = ("pool", "row_group", "pairs", "source_tokens", "target_tokens", "longest_source", "longest_target")
+
+
+@dataclass(frozen=True)
+class Index:
+    """What each micro-batch holds, one array per column; END is counted in every length."""
+
+    pool: NDArray[np.int64]
+    row_group: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+    source_tokens: NDArray[np.int64]
+    target_tokens: NDArray[np.int64]
+    longest_source: NDArray[np.int64]
+    longest_target: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.pool)
+
+    @property
+    def longest(self) -> int:
+        return int(max(self.longest_source.max(), self.longest_target.max()))
+
+    @property
+    def padded_tokens(self) -> NDArray[np.int64]:
+        """Places of both sides' rectangles, real or padding."""
+        return self.pairs * (self.longest_source + self.longest_target)
+
+
+def read_index(shards: Artifact) -> Index:
+    store, path = filesystem(shards, INDEX)
+    try:
+        table = pq.read_table(path, filesystem=store, columns=list(COLUMNS))
+    except FileNotFoundError as error:
+        raise UserError(f"There are no shards at {shards.uri}: {INDEX} is missing. Make them first.") from error
+    index = Index(*(table.column(name).to_numpy().astype(np.int64) for name in COLUMNS))
+    if len(index) == 0:
+        raise UserError(
+            f"The shards at {shards.uri} are empty: no pair was left after cleaning. "
+            f"Loosen shards.cleaning, or give more text."
+        )
+    return index
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Position p of the stream is a row of the index: epoch p // n, place p % n of that epoch's permutation."""
+
+    index: Index
+    seed: int
+    per_update: int
+
+    def row(self, position: int) -> int:
+        epoch, place = divmod(position, len(self.index))
+        return int(permutation(self.seed, epoch, len(self.index))[place])
+
+    def rows(self, update: int) -> NDArray[np.int64]:
+        """Rows of the index that make up an update, over all workers."""
+        return np.array([self.row(position) for position in self.positions(update)], dtype=np.int64)
+
+    def positions(self, update: int) -> range:
+        """Of update number `update`, counted from 1, over all workers."""
+        return range((update - 1) * self.per_update, update * self.per_update)
+
+
+def deal(work: Sequence[float], workers: int) -> list[list[int]]:
+    """Which places of an update each worker computes, in order, so that all end at about the same time.
+
+    The heaviest goes first, each to whoever has least to do. `work` is one number per place.
+    """
+    hands: list[list[int]] = [[] for _ in range(workers)]
+    loads = [(0.0, worker) for worker in range(workers)]  # a heap
+    for place in sorted(range(len(work)), key=lambda place: (-work[place], place)):
+        load, least = loads[0]
+        hands[least].append(place)
+        heapreplace(loads, (load + work[place], least))
+    return [sorted(hand) for hand in hands]
+
+
+@lru_cache(maxsize=3)
+def permutation(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
+    return np.random.default_rng((seed, epoch)).permutation(count)
+
+
+class Reader:
+    """Row groups of the pools as batches. Keeps a few pools open; not for several threads at once."""
+
+    def __init__(self, shards: Artifact, index: Index) -> None:
+        self.shards = shards
+        self.index = index
+        self._open: OrderedDict[int, pq.ParquetFile] = OrderedDict()
+
+    def read(self, row: int) -> Batch:
+        table = self._pool(int(self.index.pool[row])).read_row_group(int(self.index.row_group[row]))
+        return batch(ragged(table.column("source")), ragged(table.column("target")))
+
+    def close(self) -> None:
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _pool(self, number: int) -> Any:
+        if number not in self._open:
+            if len(self._open) >= OPEN_POOLS:
+                self._open.popitem(last=False)[1].close()
+            store, path = filesystem(self.shards, f"pools/pool-{number:05d}.parquet")
+            self._open[number] = pq.ParquetFile(path, filesystem=store)
+        self._open.move_to_end(number)
+        return self._open[number]
+
+
+def ragged(column: pa.ChunkedArray) -> Ragged:
+    lists = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    offsets = lists.offsets.to_numpy()
+    values = lists.values.to_numpy()[offsets[0] : offsets[-1]]
+    return Ragged(values, offsets.astype(np.int64) - offsets[0])
+
+
+def prefetch(make: Callable[[], Iterator[T]], depth: int) -> Generator[T]:
+    """The items of `make()`, made by a thread of its own up to `depth` ahead. Closing the iterator ends the thread."""
+    items: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=depth)
+    stop = threading.Event()
+
+    def work() -> None:
+        try:
+            for item in make():
+                items.put(("item", item))
+                if stop.is_set():
+                    return
+            items.put(("end", None))
+        except BaseException as error:
+            items.put(("error", error))
+
+    thread = threading.Thread(target=work, daemon=True, name="prefetch")
+    thread.start()
+    try:
+        while True:
+            kind, value = items.get()
+            if kind == "error":
+                raise value
+            if kind == "end":
+                return
+            yield value
+    finally:
+        stop.set()
+        while thread.is_alive():  # it may wait for room
+            with suppress(queue.Empty):
+                items.get_nowait()
+            thread.join(0.01)
+
+
+def read_ahead(
+    shards: Artifact, index: Index, rows: Iterable[int], *, depth: int = 4, pin: bool = False
+) -> Generator[Batch]:
+    """Batches of these rows, in order, read off the calling thread."""
+
+    def make() -> Iterator[Batch]:
+        with closing(Reader(shards, index)) as reader:
+            for row in rows:
+                made = reader.read(row)
+                yield made.pinned() if pin else made
+
+    return prefetch(make, depth)

@@ -1,0 +1,293 @@
+"""What each training worker does: updates, a look at the development set now and then, checkpoints (section 5).
+
+All workers go through the same updates in step; where training stands is one integer, the update. Rank 0 alone tells
+the driver how it goes, about once a second, through a mailbox.
+
+Reads   shards and development micro-batches      Writes  checkpoints (jobs/train/checkpoints.py)
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import ray.train
+import ray.train.collective
+import ray.train.torch
+import torch
+
+from jobs.errors import UserError
+from jobs.events import Event, Metrics, Note, Progress
+from jobs.train.checkpoints import Saver, last_checkpoint, retention
+from jobs.train.curve import Curve, NotFinite, Point, Standing, flops_by_row
+from jobs.train.mailbox import Mailbox
+from jobs.train.plan import Plan
+from jobs.train.stream import Stream, deal, read_ahead, read_index
+from transformer import checkpoint
+from transformer.batching import Batch
+from transformer.model import Transformer, count_parameters
+from transformer.schedule import learning_rate
+from transformer.update import Gradients, MicroBatch, Ranks, evaluate, make_optimizer, update
+
+SPEAK_SECONDS = 1.0
+PREEMPTION_SECONDS = 5.0  # between two questions whether a node is about to be taken away
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+def train(settings: dict[str, Any]) -> None:
+    """The function that Ray Train runs on every worker.
+
+    After a failure that no retry would mend, the others may wait for this worker in an exchange: the error is raised,
+    so that Ray Train ends them all, and when it starts them again they find the failure said and return.
+    """
+    plan: Plan = settings["plan"]
+    mailbox: Mailbox = settings["mailbox"]
+    if mailbox.failure() is not None:
+        return
+    context = ray.train.get_context()
+    try:
+        Worker(plan, Ranks(context.get_world_rank(), context.get_world_size()), mailbox).run()
+    except UserError as error:
+        mailbox.fail(str(error))
+        raise
+
+
+def refuse_too_long(plan: Plan, longest: int) -> None:
+    """Sinusoids reach as far as you like, a learned table does not."""
+    if plan.model.positions == "learned" and longest > plan.model.max_positions:
+        raise UserError(
+            f"The longest sentence has {longest} subwords and model.max_positions={plan.model.max_positions} positions "
+            f"are learned: raise it, or lower shards.cleaning.max_subwords."
+        )
+
+
+class Worker:
+    """One rank of a training run."""
+
+    def __init__(self, plan: Plan, ranks: Ranks, mailbox: Mailbox) -> None:
+        self.plan, self.ranks, self.config, self.mailbox = plan, ranks, plan.training, mailbox
+        self.device: torch.device = ray.train.torch.get_device()
+        if self.device.type == "cuda":
+            torch.set_float32_matmul_precision("high")  # TF32
+        else:
+            torch.set_num_threads(plan.threads)
+        self.index = read_index(plan.shards)
+        self.dev_index = read_index(plan.dev)
+        refuse_too_long(plan, max(self.index.longest, self.dev_index.longest))
+        self.stream = Stream(self.index, self.config.seed, plan.per_update)
+        self.flops = flops_by_row(self.index, plan.model, plan.vocabulary_size)
+        self.own_places = lru_cache(maxsize=64)(self._own_places)  # asked for by the reader, and again when it is due
+        self.model = self._build()
+        self.optimizer = make_optimizer(self.model, self.config)
+        self.gradients = Gradients(self.model, plan.per_update)
+        self.saver = Saver(plan.run, ranks.rank, self.config)
+        self._unsaid: list[Event] = []
+        self._spoke = 0.0  # when we last told the driver anything
+        self._at = 0  # position of the micro-batch at work
+        self.curve = self._restore()
+        self._saved = self.curve.standing.update
+        self._asked = (self._saved, time.perf_counter())  # the update after which, and when, we asked for preemptions
+        self._ask_after = self._saved + 1
+        self._leaving: list[str] = []  # nodes whose preemption a checkpoint was saved for
+
+    def _build(self) -> Transformer:
+        torch.manual_seed(self.config.seed)  # the same initial weights on every rank
+        model = Transformer(self.plan.model, self.plan.vocabulary_size).to(self.device).train()
+        if self.plan.compile:
+            model.hidden_rows = torch.compile(model.hidden_rows, dynamic=True)  # type: ignore[method-assign]
+        return model
+
+    def _restore(self) -> Curve:
+        self.saver.register_unknown()
+        with last_checkpoint() as directory:
+            if directory is None:
+                standing, points = Standing(), list[Point]()
+            else:
+                standing = Standing.from_json(checkpoint.read_state(directory))
+                points = checkpoint.read_curve(directory)
+                checkpoint.restore(directory, self.model, self.optimizer)
+        standing.world_size, standing.parameters = self.ranks.world_size, count_parameters(self.model)
+        if points:
+            self.say(Note(f"Going on from the checkpoint of update {standing.update:,}."), *map(as_metrics, points))
+        return Curve(standing, points, peak_flops=self._peak_flops())
+
+    def _peak_flops(self) -> float:
+        """What all workers together could do at best, measured here and now: what a profile has is for estimates."""
+        own = measured_flops(self.device, torch.bfloat16 if self.plan.precision == "bf16" else torch.float32)
+        total = torch.tensor(own, device=self.device)
+        self.ranks.sum(total)
+        return float(total)
+
+    def run(self) -> None:
+        steps = self.config.steps
+        first = self.curve.standing.update + 1
+        self._speak()
+        try:
+            with closing(self._micro_batches(first)) as ahead:
+                self.curve.pause()
+                for number in range(first, steps + 1):
+                    self._update(number, ahead)
+                    measured = number % self.config.dev_every == 0 or number == steps
+                    if measured or number % self.config.log_every == 0 or number == 1:
+                        self._point(number, measure=measured)
+                    if retention(number, self.config) or self._is_preempted(number):
+                        self._save()
+                    self._speak()
+        finally:
+            self._speak(at_once=True)
+
+    def _update(self, number: int, ahead: Iterator[MicroBatch]) -> None:
+        rows = self.stream.rows(number)
+        count = len(self.own_places(number))
+        with self._autocast(), self._memory_guard(number):
+            outcome = update(
+                self.model,
+                self.optimizer,
+                self.gradients,
+                islice(ahead, count),
+                count=count,
+                tokens=int(self.index.target_tokens[rows].sum()),
+                learning_rate=self._rate(number),
+                config=self.config,
+                ranks=self.ranks,
+                before_step=self.saver.settle,
+            )
+        self.curve.add(number, rows, self.index, outcome, float(self.flops[rows].sum()))
+        if self.device.type == "cpu":  # on a GPU looking would mean waiting
+            self._look()
+
+    def _own_places(self, number: int) -> list[int]:
+        """Which of an update's micro-batches are this rank's."""
+        return deal(self.flops[self.stream.rows(number)].tolist(), self.ranks.world_size)[self.ranks.rank]
+
+    def _micro_batches(self, first: int) -> Generator[MicroBatch]:
+        """This rank's micro-batches from update `first` on, read ahead."""
+
+        def places() -> Iterator[tuple[int, int]]:
+            for number in range(first, self.config.steps + 1):
+                for place in self.own_places(number):
+                    yield place, self.stream.positions(number)[place]
+
+        rows = (self.stream.row(position) for _, position in places())
+        with closing(read_ahead(self.plan.shards, self.index, rows, pin=self.device.type == "cuda")) as batches:
+            for (place, position), batch in zip(places(), batches, strict=True):
+                self._at = position
+                yield MicroBatch(place, position, batch.to(self.device))
+
+    def _rate(self, number: int) -> float:
+        factor, warmup = self.config.learning_rate, self.config.warmup
+        return learning_rate(number, d_model=self.plan.model.d_model, warmup=warmup, factor=factor)
+
+    def _look(self) -> None:
+        """Wait for the outcomes so far, and stop at one that is not finite unless told to skip."""
+        try:
+            self.curve.look(skip=self.config.non_finite == "skip")
+        except NotFinite as bad:
+            where = "" if bad.place is None else f" in {self._name(self.stream.positions(bad.update)[bad.place])}"
+            raise UserError(
+                f"The loss of update {bad.update:,} is not a finite number{where}. {self._last_good()} Lower "
+                f"training.learning_rate, set training.clip_norm, or let such updates go: training.non_finite=skip."
+            ) from bad
+
+    def _name(self, position: int) -> str:
+        row = self.stream.row(position)
+        return f"micro-batch {position:,} (pool {self.index.pool[row]}, row group {self.index.row_group[row]})"
+
+    def _last_good(self) -> str:
+        return f"The last good checkpoint is that of update {self._saved:,}." if self._saved else "No checkpoint yet."
+
+    def _point(self, number: int, *, measure: bool) -> None:
+        self._look()
+        point = self.curve.point(learning_rate=self._rate(number))
+        if measure:
+            with self._autocast():
+                loss, nll = evaluate(self.model, self._dev_batches(), self.config.label_smoothing, self.ranks)
+            point["dev_loss"], point["dev_perplexity"] = loss, math.exp(min(nll, 700))
+            self.curve.pause()
+        self.say(as_metrics(point))
+
+    def _dev_batches(self) -> Iterator[Batch]:
+        rows = range(self.ranks.rank, len(self.dev_index), self.ranks.world_size)
+        with closing(read_ahead(self.plan.dev, self.dev_index, rows)) as batches:
+            for batch in batches:
+                yield batch.to(self.device)
+
+    def _save(self) -> None:
+        self._look()
+        standing = self.curve.standing
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        standing.peak_memory_gb = max(standing.peak_memory_gb, memory)
+        self.saver.save(self.model, self.optimizer, self.curve)
+        self._saved = standing.update
+
+    def _is_preempted(self, number: int) -> bool:
+        """Whether a node of ours has newly been said to go: then what there is should be saved, and training goes on
+        until Ray Train restarts it without that node. Every rank asks after the same updates, and hears the same."""
+        if number < self._ask_after:
+            return False
+        notice = ray.train.get_preemption_info()
+        nodes = notice.preempted_node_ids if notice else []
+        found, self._leaving = nodes != self._leaving, nodes
+        if found and nodes:
+            self.say(Note(f"A node is about to be taken away: a checkpoint of update {number:,} is saved."))
+        now = time.perf_counter()
+        seconds = max(now - self._asked[1], 1e-9) / max(number - self._asked[0], 1)
+        self._asked = (number, now)
+        pace = max(1, int(PREEMPTION_SECONDS / seconds))
+        self._ask_after = number + int(ray.train.collective.broadcast_from_rank_zero(pace))
+        return found and bool(nodes)
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.plan.precision == "bf16")
+
+    @contextmanager
+    def _memory_guard(self, number: int) -> Iterator[None]:
+        """Say in a sentence what was too much."""
+        try:
+            yield
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not any(words in str(error) for words in OUT_OF_MEMORY):
+                raise
+            raise UserError(
+                f"Out of memory at update {number:,} in {self._name(self._at)}. {self._last_good()} Lower "
+                f"shards.micro_batch_tokens: an update keeps its size, in more and smaller micro-batches."
+            ) from error
+
+    def _speak(self, *, at_once: bool = False) -> None:
+        """Send the driver what there is to say, and how far we are, unless it heard from us just now."""
+        now = time.monotonic()
+        if self.ranks.rank > 0 or (now - self._spoke < SPEAK_SECONDS and not at_once):
+            return
+        self._spoke = now
+        last = self.curve.points[-1] if self.curve.points else None
+        detail = f"loss {last['loss']:.3f}, {last['tokens_per_second']:,.0f} tokens/s" if last else ""
+        update = self.curve.standing.update
+        self.mailbox.put([*self._unsaid, Progress(update, self.config.steps, "updates", detail)], wait=at_once)
+        self._unsaid.clear()
+
+    def say(self, *events: Event) -> None:
+        if self.ranks.rank == 0:
+            self._unsaid += events
+
+
+def as_metrics(point: Point) -> Metrics:
+    return Metrics(int(point["update"]), {name: value for name, value in point.items() if name != "update"})
+
+
+def measured_flops(device: torch.device, dtype: torch.dtype) -> float:
+    """This device's rate on a large matrix product, now: what a perfect training loop would reach."""
+    size = 1024 if device.type == "cpu" else 4096
+    square = torch.ones(size, size, device=device, dtype=dtype)
+    best = math.inf
+    for _ in range(4):
+        started = time.perf_counter()
+        product = square @ square
+        float(product[0, 0])  # waits for a GPU
+        best = min(best, time.perf_counter() - started)
+    return 2 * size**3 / best

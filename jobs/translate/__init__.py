@@ -1,0 +1,1 @@
+"""The stage `translate`: a test set through a trained model; export to other engines."""

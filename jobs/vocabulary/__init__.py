@@ -1,0 +1,1 @@
+"""The stage `vocabulary`: subwords shared by both languages."""

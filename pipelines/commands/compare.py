@@ -1,0 +1,67 @@
+"""`attn results --compare A B`: what differs in config, data and scores, and whether the difference could be chance."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from jobs.storage.artifacts import Artifact
+from jobs.storage.object_store import filesystem
+from pipelines.execution.workspace import Workspace
+from pipelines.tracking.query import Result
+from transformer import bleu
+
+
+def compare(a: Result, b: Result, workspace: Workspace, form: str) -> int:
+    settings = {
+        name: (a.params.get(name), b.params.get(name))
+        for name in sorted(a.params.keys() | b.params.keys())
+        if a.params.get(name) != b.params.get(name)
+    }
+    shared = [name for name in ("bleu", "bleu_paper", "chrf", "perplexity", "parameters") if name in a.metrics]
+    scores = {name: (a.metrics[name], b.metrics[name]) for name in shared if name in b.metrics}
+    test = significance(a, b, workspace)
+    if form == "json":
+        runs = {"a": a.run_id, "b": b.run_id}
+        print(json.dumps({**runs, "settings": settings, "scores": scores, "significance": test}, indent=1))
+        return 0
+    console = Console(highlight=False)
+    console.print(f"A  {a.recipe} {a.row} {a.fingerprint}\nB  {b.recipe} {b.row} {b.fingerprint}\n")
+    for name, (left, right) in settings.items():
+        console.print(f"  {name:<22} {left} -> {right}")
+    if not settings:
+        console.print("  no setting differs")
+    console.print()
+    for name, (ours, theirs) in scores.items():
+        console.print(f"  {name:<22} {ours:,.2f} -> {theirs:,.2f}  ({theirs - ours:+,.2f})")
+    console.print(f"\n{test['sentence']}", soft_wrap=True)
+    return 0
+
+
+def significance(a: Result, b: Result, workspace: Workspace) -> dict[str, Any]:
+    """Paired bootstrap resampling over the same sentences, by sacreBLEU."""
+    first, second = _translations(a, workspace), _translations(b, workspace)
+    if first is None or second is None:
+        return {"sentence": f"No significance: the translations are not in {workspace.uri}."}
+    if first["reference"] != second["reference"]:
+        return {"sentence": "No significance: the two were scored on different test sets."}
+    found = bleu.compare(first["hypothesis"], second["hypothesis"], first["reference"])
+    verdict = "could be chance" if found.p_value >= 0.05 else "is unlikely to be chance"
+    return {
+        "p_value": found.p_value,
+        "signature": found.signature,
+        "sentence": f"The difference in BLEU {verdict}: p = {found.p_value:.3f} ({found.signature})",
+    }
+
+
+def _translations(result: Result, workspace: Workspace) -> dict[str, list[str]] | None:
+    score = workspace.root.child(f"score/{result.fingerprint}")
+    if not score.exists("record.json"):
+        return None
+    made_from: Artifact = workspace.root.child(f"translate/{score.read_json('record.json')['inputs']['translations']}")
+    store, path = filesystem(made_from, "translations.parquet")
+    table = pq.read_table(path, filesystem=store, columns=["line", "reference", "hypothesis"]).sort_by("line")
+    return {name: table[name].to_pylist() for name in ("reference", "hypothesis")}

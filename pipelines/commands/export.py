@@ -1,0 +1,21 @@
+"""`attn export`: a trained model for another engine."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+
+from jobs.errors import UserError
+from pipelines.execution.model_directory import model_directory
+
+
+def export(args: argparse.Namespace) -> int:
+    """Write the model for another engine; what it needs, and what differs, is said by jobs/translate/ctranslate2.py."""
+    output = Path(args.output or f"{Path(args.model).name}-{args.to}")
+    if output.exists():
+        raise UserError(f"{output} is there already: name another directory with --output.")
+    with model_directory(args) as directory:
+        importlib.import_module("jobs.translate.ctranslate2").to_ctranslate2(directory, output)
+    print(f"{output} holds the model for {args.to}.")
+    return 0

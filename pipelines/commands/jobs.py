@@ -1,0 +1,60 @@
+"""`attn jobs`, `logs`, `stop`, `status`: recipes that were submitted to a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+
+from jobs.cluster.submit import client as server
+from pipelines.commands.submit import watch
+from pipelines.terminal.json_output import print_json
+from pipelines.terminal.live_table import duration
+
+
+def jobs(args: argparse.Namespace) -> int:
+    found = server.listing(server.connect(args.address))
+    if args.json:
+        print_json([asdict(job) for job in found])
+        return 0
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("job", "recipe", "status", "user", "profile", "started (UTC)", "took"):
+        table.add_column(name, no_wrap=True)
+    for job in found:
+        started = f"{datetime.fromtimestamp(job.started, UTC):%Y-%m-%d %H:%M}" if job.started else ""
+        took = duration(job.ended - job.started) if job.started and job.ended else ""
+        table.add_row(job.id, job.recipe, job.status, job.user, job.profile, started, took)
+    Console(highlight=False).print(table if found else "No recipe was submitted to this cluster yet.")
+    return 0
+
+
+def logs(args: argparse.Namespace) -> int:
+    connection = server.connect(args.address)
+    job = server.find(connection, args.job)
+    if args.follow:
+        return watch(connection, job, Console(highlight=False), None)
+    for line in server.log_lines(connection, job.id):
+        print(line)
+    return 0
+
+
+def stop(args: argparse.Namespace) -> int:
+    connection = server.connect(args.address)
+    job = server.find(connection, args.job)
+    if server.stop(connection, job.id):
+        print(f"{job.id} is being stopped. What it finished stays; submitting it again carries on.")
+    else:
+        print(f"{job.id} was {job.status} already.")
+    return 0
+
+
+def status(args: argparse.Namespace) -> int:
+    job = server.find(server.connect(args.address), args.job)
+    if args.json:
+        print_json(asdict(job))
+        return 0
+    print(f"{job.id}: {job.status}{f', {job.message}' if job.message and job.status == 'failed' else ''}")
+    return 0 if job.status in ("done", "running", "waiting") else 1

@@ -1,0 +1,45 @@
+"""`attn recipes`: what can be run, what the paper got, what it costs."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+from rich.table import Table
+
+from jobs.cluster.profiles import load_profile
+from pipelines.recipes.recipes import RECIPES, Recipe
+from pipelines.steps.estimate import estimate, total
+from pipelines.steps.plan import in_order
+from pipelines.terminal.json_output import print_json
+from pipelines.terminal.live_table import duration
+
+
+def recipes(args: argparse.Namespace) -> int:
+    costs = {name: _cost(recipe, args.on) for name, recipe in RECIPES.items()}
+    if args.json:
+        known = RECIPES.values()
+        print_json([{"name": r.name, "summary": r.summary, "paper": r.paper, "cost": costs[r.name]} for r in known])
+        return 0
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("recipe", "what it is", "the paper", "cost"):
+        table.add_column(name, no_wrap=name == "recipe", style="bold" if name == "recipe" else "")
+    for recipe in RECIPES.values():
+        table.add_row(recipe.name, recipe.summary, recipe.paper, costs[recipe.name])
+    console = Console(highlight=False)
+    console.print(table)
+    console.print("\nattn plan RECIPE says what it would make; attn run RECIPE makes it.")
+    return 0
+
+
+def _cost(recipe: Recipe, profile: str | None) -> str:
+    """As the recipe says, or as its steps add up on a profile. The user's own text is not known here."""
+    if profile is None or recipe.name == "files":
+        return recipe.cost
+    on = load_profile(profile)
+    cost = total(estimate(step, on) for step in in_order([recipe.step()]))
+    devices = "GPU" if (on.gpus or 0) > 0 else "CPU"
+    return (
+        f"{duration(cost.seconds)}, {cost.device_hours:,.1f} {devices}-hours, {cost.kilowatt_hours:,.1f} kWh, "
+        f"{cost.flops:.1e} FLOPs"
+    )

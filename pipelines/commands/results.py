@@ -1,0 +1,170 @@
+"""`attn results`: what was measured, asked of MLflow, in the paper's layout where a table of the paper is meant."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from jobs.errors import UserError
+from pipelines.commands import compare
+from pipelines.execution.workspace import Workspace
+from pipelines.tracking.query import Result, best, pick, read
+from pipelines.tracking.writer import reader, shown, tracking_uri
+from transformer.paper_figures import TABLE_3, figures_of
+
+
+def results(args: argparse.Namespace) -> int:
+    workspace = Workspace(args.workspace)
+    client = reader(workspace)
+    if args.compare:
+        found = read(client, None, None)
+        return compare.compare(pick(found, args.compare[0]), pick(found, args.compare[1]), workspace, args.format)
+    found = read(client, args.recipe, args.where)
+    if args.table:
+        found = [result for result in found if result.tags.get("attn.table") == str(args.table)]
+    if not found:
+        raise UserError(
+            f"MLflow at {shown(tracking_uri(workspace))} has no such scores. `attn run demo` makes some; "
+            f"`attn results` without options shows all there are."
+        )
+    if args.best:
+        found = [best(found, args.best)]
+    columns = table_rows(found, args.table) if args.table else [listed(result) for result in found]
+    say(columns, args.format)
+    return 0
+
+
+def listed(result: Result) -> dict[str, Any]:
+    """A result as a line of a list."""
+    low, high = result.metrics.get("bleu_low"), result.metrics.get("bleu_high")
+    return {  # the most telling first: a narrow screen shows as many as fit
+        "recipe": result.recipe,
+        "row": result.row,
+        "set": result.set,
+        "BLEU": number(result.metrics.get("bleu"), 2),
+        "95 %": f"{low:.1f}-{high:.1f}" if low is not None and high is not None else None,
+        "PPL": number(result.metrics.get("perplexity"), 3),
+        "parameters": number(result.metrics.get("parameters"), 0),
+        "run": result.run_id[:8],
+        "BLEU the paper's way": number(result.metrics.get("bleu_paper"), 2),
+        "chrF": number(result.metrics.get("chrf"), 2),
+        "updates": result.params.get("steps"),
+        "when": result.when,
+        "fingerprint": result.fingerprint,
+    }
+
+
+def table_rows(found: Sequence[Result], table: int) -> list[dict[str, Any]]:
+    """The paper's layout: ours beside the paper's, differences to base on both sides, and whether their signs agree."""
+    recipes = list(dict.fromkeys(result.recipe for result in found))
+    rows: list[dict[str, Any]] = []
+    for recipe in recipes:
+        groups: dict[str, list[Result]] = {}
+        for result in found:
+            if result.recipe == recipe:
+                groups.setdefault(result.row, []).append(result)
+        order = sorted(groups, key=lambda row: paper_order(table, row))
+        base = groups.get("base")
+        rows += [table_row(table, recipe, row, groups[row], base) for row in order]
+    return rows
+
+
+def paper_order(table: int, row: str) -> tuple[int, str]:
+    """Rows of the paper as they stand there, then those it does not have by name."""
+    order = list(TABLE_3) if table == 3 else []
+    return (order.index(row) if row in order else len(order), row)
+
+
+def table_row(
+    table: int, recipe: str, row: str, group: Sequence[Result], base: Sequence[Result] | None
+) -> dict[str, Any]:
+    paper, paper_base = figures_of(table, row), figures_of(table, "base")
+    bleu, ppl = mean(group, "bleu"), mean(group, "perplexity")
+    base_bleu = mean(base, "bleu") if base else None
+    ours = bleu - base_bleu if bleu is not None and base_bleu is not None and row != "base" else None
+    theirs = paper.bleu - paper_base.bleu if paper and paper_base and table == 3 and row != "base" else None
+    agrees = None if ours is None or theirs is None else ("yes" if ours * theirs > 0 or ours == theirs else "no")
+    return {
+        "recipe": recipe,
+        "row": row,
+        "PPL": number(ppl, 2),
+        "PPL paper": paper.perplexity if paper else None,
+        "BLEU": number(bleu, 2),
+        "±": number(spread(group, "bleu"), 2),
+        "BLEU paper": paper.bleu if paper else None,
+        "to base": number(ours, 2),
+        "paper's": number(theirs, 1),
+        "sign agrees": agrees,
+        "parameters": number(mean(group, "parameters"), 0),
+        "paper's parameters": paper.parameters if paper else None,
+        "BLEU as the paper": number(mean(group, "bleu_paper"), 2),
+        "seeds": len({result.seed for result in group}),
+    }
+
+
+def mean(group: Iterable[Result], metric: str) -> float | None:
+    values = [result.metrics[metric] for result in group if metric in result.metrics]
+    return statistics.fmean(values) if values else None
+
+
+def spread(group: Sequence[Result], metric: str) -> float | None:
+    values = [result.metrics[metric] for result in group if metric in result.metrics]
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def number(value: float | None, digits: int) -> float | int | None:
+    if value is None:
+        return None
+    return round(value, digits) if digits else int(value)
+
+
+def say(rows: Sequence[Mapping[str, Any]], form: str) -> None:
+    """Print rows that all have the same columns; a column that is empty everywhere is left out of a table."""
+    if form == "json":
+        print(json.dumps(list(rows), indent=1, ensure_ascii=False))
+        return
+    columns = [name for name in rows[0] if form == "csv" or any(row[name] is not None for row in rows)]
+    if form == "csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([columns, *([row[name] for name in columns] for row in rows)])
+        sys.stdout.write(text.getvalue())
+    elif form == "markdown":
+        print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
+        for row in rows:
+            print("| " + " | ".join(cell(row[name]) for name in columns) + " |")
+    else:
+        _table(rows, columns)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> None:
+    """As many columns as fit, the most telling first; all of them where nobody's screen is in the way."""
+    console = Console(highlight=False)
+    widths = {name: max(len(name), *(len(cell(row[name])) for row in rows)) + 2 for name in columns}
+    while console.is_terminal and len(columns) > 3 and sum(widths[name] for name in columns) > console.width + 2:
+        columns = columns[:-1]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in columns:
+        numeric = all(isinstance(row[name], int | float) or row[name] is None for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(cell(row[name]) for name in columns))
+    needed = sum(widths[name] for name in columns)
+    (console if console.is_terminal else Console(highlight=False, width=needed)).print(table)
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int) and value >= 10_000 and not isinstance(value, bool):
+        return f"{value / 1e6:.1f}M" if value >= 1_000_000 else f"{value:,}"
+    return f"{value / 1e6:.0f}M" if isinstance(value, float) and value >= 1e6 else str(value)

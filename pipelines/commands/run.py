@@ -1,0 +1,114 @@
+"""`attn run`: follow the plan of a recipe, show how it goes, and end with what was found and what to try next."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from rich.console import Console
+from rich.text import Text
+
+from jobs.cluster import connect as cluster
+from jobs.cluster.profiles import load_profile
+from pipelines.execution.runner import Outcome, Runner
+from pipelines.execution.workspace import Workspace
+from pipelines.recipes import from_arguments
+from pipelines.recipes.recipes import Recipe
+from pipelines.steps.estimate import how_far_off
+from pipelines.steps.plan import Plan, plan
+from pipelines.terminal import run_summary
+from pipelines.terminal.live_table import RunScreen, duration
+from pipelines.terminal.redirect_output import log_file, output_to
+from pipelines.tracking.writer import Tracker, shown, tracking_uri
+
+
+def run(args: argparse.Namespace) -> int:
+    recipe, targets = from_arguments.targets(args)
+    on = load_profile(args.on)
+    workspace = Workspace(args.workspace)
+    workspace.check_writable()
+    planned = plan(targets, workspace)
+    log = log_file(workspace.local_directory("logs"), recipe.name)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, _interrupt)
+    with output_to(log) as console:
+        began = time.time()
+        _greet(console, recipe, planned, workspace)
+        tracker: Tracker | None = None
+        try:
+            if planned.to_do:
+                with console.status("Starting Ray"):
+                    dashboard = cluster.connect(args.address, dashboard=args.dashboard)
+                if dashboard:
+                    console.print(f"Ray's dashboard: {dashboard}")
+            tracker = _tracker(workspace, recipe)
+            have = cluster.capacity(on) if planned.to_do else {}
+            with RunScreen(console, planned) as screen:
+                outcome = Runner(workspace, on, tracker, screen, have).run(planned)
+            if lost := tracker.close("FAILED" if outcome.failures else "FINISHED"):
+                console.print(f"{lost} writes to MLflow were lost: {shown(tracker.uri)} did not take them.")
+        except KeyboardInterrupt:
+            _stopped(console, tracker)
+        if outcome.failures:
+            return _failed(console, outcome, log)
+        made = len(outcome.made)
+        found = len(outcome.records) - made
+        console.print(f"\n{made} steps made, {found} found done, in {duration(time.time() - began)}.")
+        if outcome.made:
+            made_steps = [each.step for each in planned.to_do if each.step.key in outcome.made]
+            said, took = how_far_off(made_steps, outcome.records, on)
+            if said:  # of one's own text nobody can tell
+                console.print(f"Steps added up: {duration(took)}; the plan had said {duration(said)}.")
+        if targets[-1].stage == "report":
+            report = workspace.artifact(targets[-1])
+            run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report)
+        return 0
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _greet(console: Console, recipe: Recipe, planned: Plan, workspace: Workspace) -> None:
+    done = len(planned.steps) - len(planned.to_do)
+    console.print(f"[bold]{recipe.summary}[/]")
+    console.print(f"{len(planned.steps)} steps, {done} done already, in {workspace.uri}")
+
+
+def _tracker(workspace: Workspace, recipe: Recipe) -> Tracker:
+    uri = tracking_uri(workspace)
+    artifacts = workspace.local_directory("mlflow") / "artifacts" if uri.startswith("sqlite:") else None
+    command = "attn " + " ".join(shlex.quote(word) for word in sys.argv[1:])
+    return Tracker(uri, recipe.name, artifacts=artifacts, command=command)
+
+
+def _stopped(console: Console, tracker: Tracker | None) -> NoReturn:
+    """Ctrl-C: say that nothing is lost, close the books, and leave at once, whatever the threads are waiting for.
+
+    A Ray that was started here ends with this process; shutting it down under threads that use it would not end well.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    console.print("\nStopped. Nothing is lost: the same command carries on from here.")
+    if tracker is not None:
+        tracker.close("KILLED")
+    os._exit(130)
+
+
+def _failed(console: Console, outcome: Outcome, log: Path) -> int:
+    console.print()
+    for key, sentence in outcome.failures.items():
+        console.print(Text(f"{key.partition('/')[0]} failed: {sentence}"), soft_wrap=True)
+    console.print(f"Everything that was printed along the way is in {log}", soft_wrap=True)
+    return 2 if all(_is_sentence(text) for text in outcome.failures.values()) else 1
+
+
+def _is_sentence(text: str) -> bool:
+    """Did we write it for the user, or is it a surprise?"""
+    return not text.partition(":")[0].endswith(("Error", "Exception"))

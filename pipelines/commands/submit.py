@@ -1,0 +1,115 @@
+"""`attn submit`: the same run, as a job on a Ray cluster."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import hashlib
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from jobs.cluster.profiles import load_profile
+from jobs.cluster.submit import client as server
+from jobs.cluster.submit.submission import Finding, Submission, SubmittedJob
+from jobs.errors import UserError
+from pipelines.execution.provenance import commit
+from pipelines.execution.workspace import Workspace
+from pipelines.recipes import from_arguments
+from pipelines.steps.fingerprint import LENGTH
+from pipelines.steps.plan import Plan, plan
+from pipelines.steps.step import Step
+from pipelines.terminal.remote_log import follow_lines
+from pipelines.tracking.writer import tracking_uri
+
+MARKS = {"ok": "[green]ok[/]  ", "but": "[yellow]but[/] ", "no": "[red]no[/]  "}
+
+
+def submit(args: argparse.Namespace) -> int:
+    recipe, targets = from_arguments.targets(args)
+    workspace = Workspace(args.workspace)
+    submission = submission_of(args, recipe.name, question(targets), workspace)
+    connection = server.connect(args.address)
+    console = Console(highlight=False)
+    with console.status("Looking at the cluster"):
+        findings = server.examine(connection, submission)
+    _say(console, (finding for finding in findings if finding.level != "ok"))
+    server.require(findings)
+    job, started = server.submit(connection, submission)
+    console.print(f"{'Submitted' if started else 'Already under way'}: {job.id}", soft_wrap=True)
+    if not args.follow:
+        console.print(f"Watch it with: attn logs {job.id} --address {connection.address} --follow", soft_wrap=True)
+        return 0
+    return watch(connection, job, console, _plan_or_none(targets, workspace))
+
+
+def question(targets: Sequence[Step]) -> str:
+    """What is asked for, named as a result is: two who ask for the same thing meet."""
+    if len(targets) == 1:
+        return targets[0].fingerprint
+    return hashlib.sha256(" ".join(step.key for step in targets).encode()).hexdigest()[:LENGTH]
+
+
+def submission_of(args: argparse.Namespace, recipe: str, fingerprint: str, workspace: Workspace) -> Submission:
+    """The words that were typed, less those that are about submitting, as the words of a run on the cluster."""
+    words = [recipe, "--on", args.on, "--workspace", workspace.uri]
+    for change in args.changes:
+        words += ["--set", change]
+    for option in ("rows", "rows_from", "until"):
+        if getattr(args, option):
+            words += [f"--{option.replace('_', '-')}", str(getattr(args, option))]
+    if args.seeds > 1:
+        words += ["--seeds", str(args.seeds)]
+    tracking = tracking_uri(workspace)
+    return Submission(
+        recipe=recipe,
+        fingerprint=fingerprint,
+        arguments=tuple(words),
+        profile=load_profile(args.on),
+        workspace=workspace.uri,
+        tracking=None if tracking.startswith("sqlite:") else tracking,
+        commit=commit(),
+        user=getpass.getuser(),
+        carried=tuple(path for path in (args.rows_from, args.on) if path and Path(path).is_file()),
+    )
+
+
+def _plan_or_none(targets: list[Step], workspace: Workspace) -> Plan | None:
+    """The steps to show. A workspace that only the cluster can reach is no reason not to watch."""
+    try:
+        return plan(targets, workspace)
+    except (UserError, OSError):
+        return None
+
+
+def watch(connection: server.Connection, job: SubmittedJob, console: Console, steps: Plan | None) -> int:
+    """Until the job is over; Ctrl-C ends the watching, not the job."""
+    try:
+        follow_lines(server.log_lines(connection, job.id, follow=True), console, steps)
+    except KeyboardInterrupt:
+        console.print(f"\nThe job goes on. attn logs {job.id} --follow watches again, attn stop {job.id} stops it.")
+        return 130
+    ended = server.find(connection, job.id)
+    console.print(f"{ended.id}: {ended.status}")
+    return 0 if ended.status == "done" else 1
+
+
+def examine(args: argparse.Namespace, recipe: str, workspace: Workspace) -> list[Finding]:
+    """For `attn doctor --address http://...`: what a submission to this cluster would be told."""
+    submission = Submission(
+        recipe=recipe,
+        fingerprint="",
+        arguments=(recipe,),
+        profile=load_profile(args.on),
+        workspace=workspace.uri,
+        tracking=None if tracking_uri(workspace).startswith("sqlite:") else tracking_uri(workspace),
+    )
+    return server.examine(server.connect(args.address), submission)
+
+
+def _say(console: Console, findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        console.print(f"{MARKS[finding.level]}{finding.what:<12} {finding.sentence}", soft_wrap=True)
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Following a plan: the runner, the workspace, who made what."""

@@ -1,0 +1,32 @@
+"""A trained model as a local directory: the one that was named, or the one that the named recipe made."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from jobs.errors import UserError
+from pipelines.execution.workspace import Workspace
+from pipelines.recipes.recipes import RECIPES, recipe_named
+from pipelines.steps.plan import in_order
+from transformer.translator import MODEL_FILES
+
+
+@contextlib.contextmanager
+def model_directory(args: argparse.Namespace) -> Iterator[Path]:
+    """The directory that was named, or the one that the named recipe made."""
+    named = Path(args.model)
+    if args.model not in RECIPES and (named.is_dir() or "/" in args.model):
+        absent = [name for name in MODEL_FILES if not (named / name).is_file()]
+        if absent:
+            raise UserError(f"{named} is not a model directory: it has no {', '.join(absent)}.")
+        yield named
+        return
+    recipe = recipe_named(args.model)
+    workspace = Workspace(args.workspace)
+    step = next(each for each in in_order([recipe.step(args.changes)]) if each.stage == "average")
+    workspace.finished(step, recipe.name)
+    with workspace.artifact(step).directory() as directory:
+        yield directory

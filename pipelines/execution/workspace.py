@@ -1,0 +1,123 @@
+"""Where results live: one directory per step, `<stage>/<fingerprint>`, whole when its record is there.
+
+A local directory or an object store's address. What this file promises: a record is read whole or refused with a
+sentence, and one step is made by one process at a time, whoever dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from jobs.errors import UserError
+from jobs.storage.artifacts import RECORD, WORK, Artifact, Lock
+from pipelines.steps.step import Step
+
+DEFAULT = "workspace"
+AT_ONCE = 32  # requests to an object store
+
+
+class Workspace:
+    def __init__(self, uri: str | None = None) -> None:
+        chosen = uri or os.environ.get("ATTN_WORKSPACE") or DEFAULT
+        self.uri = chosen if "://" in chosen else str(Path(chosen).expanduser().absolute())
+        self.root = Artifact(self.uri)
+
+    @property
+    def is_local(self) -> bool:
+        return self.root.is_local
+
+    def local_directory(self, name: str) -> Path:
+        """A place on this machine for logs or the tracking database, beside the results where they are local."""
+        base = Path(self.uri) if self.is_local else Path.cwd() / DEFAULT
+        return base / name
+
+    def check_writable(self) -> None:
+        """Say now, in a sentence, what would otherwise be found out after hours of work."""
+        try:
+            self.root.write_text(".writable", "")
+            self.root.delete(".writable")
+        except OSError as error:
+            raise UserError(f"The workspace {self.uri} cannot be written: {error.strerror or error}.") from error
+
+    def artifact(self, step: Step) -> Artifact:
+        return self.root.child(step.key)
+
+    def record(self, step: Step) -> Mapping[str, Any] | None:
+        """The record of a finished step; None if it was never finished."""
+        try:
+            text = self.artifact(step).read_bytes(RECORD)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise UserError(f"The record of {step.key} cannot be read: {error.strerror or error}.") from error
+        return self._parsed(text, step.key)
+
+    def finished(self, step: Step, recipe: str) -> Mapping[str, Any]:
+        """The record of a step that must have been made."""
+        record = self.record(step)
+        if record is None:
+            raise UserError(f"{step.stage} of {recipe} is not made yet in {self.uri}: `attn run {recipe}` makes it.")
+        return record
+
+    def records(self, steps: Sequence[Step]) -> list[Mapping[str, Any] | None]:
+        """Those of many steps. A store far away takes its time for each, so many are asked for at once."""
+        with ThreadPoolExecutor(1 if self.is_local else AT_ONCE) as pool:
+            return list(pool.map(self.record, steps))
+
+    def _parsed(self, text: bytes, key: str) -> Mapping[str, Any]:
+        try:
+            record: Mapping[str, Any] = json.loads(text)
+            whole = (
+                f"{record['stage']}/{record['fingerprint']}" == key and record["facts"] is not None and record["made"]
+            )
+        except (ValueError, KeyError, TypeError):
+            whole = False
+        if not whole:
+            raise UserError(
+                f"The record {self.root.at(key)}/{RECORD} is damaged, so the result beside it cannot be trusted. "
+                f"Remove that directory to have it made again."
+            )
+        return record
+
+    def recent_records(self, stage: str, most: int) -> list[Mapping[str, Any]]:
+        """The newest records of a stage, for comparison; damaged ones are passed over."""
+
+        def read(name: str) -> Mapping[str, Any] | None:
+            with contextlib.suppress(UserError, OSError):
+                return self._parsed(self.root.read_bytes(f"{stage}/{name}"), f"{stage}/{name.partition('/')[0]}")
+            return None
+
+        names = self.root.names(stage) if self.root.exists(stage) else []
+        with ThreadPoolExecutor(1 if self.is_local else AT_ONCE) as pool:
+            found = list(pool.map(read, (name for name in names if name.partition("/")[2] == RECORD)))
+        return sorted(filter(None, found), key=lambda record: str(record["made"]["when"]))[-most:]
+
+    def clear_leftovers(self, step: Step) -> Artifact:
+        """The step's directory, empty but for the work that an interrupted job left to be carried on."""
+        artifact = self.artifact(step)
+        for name in artifact.names() if artifact.exists() else []:
+            if not name.startswith((f"{WORK}/", ".")):
+                artifact.delete(name)
+        return artifact
+
+    def finish(self, step: Step, facts: Mapping[str, Any], made: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Write the record: from this moment on the result exists."""
+        record = {"fingerprint": step.fingerprint, **step.identity(), "facts": dict(facts), "made": dict(made)}
+        self.artifact(step).write_json(RECORD, record)
+        return record
+
+    @contextlib.contextmanager
+    def claim(self, step: Step) -> Iterator[bool]:
+        """Try to be the one who makes this step. False: somebody else is at it."""
+        lock: Lock | None = self.artifact(step).store.try_lock(self.artifact(step).at(".lock"))
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                lock.release()

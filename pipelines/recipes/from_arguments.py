@@ -1,0 +1,62 @@
+"""From what was typed to a recipe's steps: shared by every command that names a recipe."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from jobs.errors import UserError
+from pipelines.recipes.recipes import Choice, Recipe, nearest, recipe_named
+from pipelines.recipes.table3 import Difference
+from pipelines.steps.plan import in_order, until
+from pipelines.steps.step import Step
+
+
+def targets(args: argparse.Namespace) -> tuple[Recipe, list[Step]]:
+    """The recipe, and the step or steps to get to."""
+    recipe = recipe_named(args.recipe)
+    if args.seeds < 1:
+        raise UserError(f"--seeds must be at least 1, not {args.seeds}.")
+    rows = [name.strip() for name in args.rows.split(",") if name.strip()] if args.rows else None
+    extra = own_rows(Path(args.rows_from)) if args.rows_from else {}
+    last = recipe.step(args.changes, Choice(rows=rows, seeds=args.seeds, extra=extra))
+    if args.until is None:
+        return recipe, [last]
+    stopping = until(last, args.until)
+    if not stopping:
+        nearest("stage", args.until, dict.fromkeys(step.stage for step in in_order([last])))
+    return recipe, stopping
+
+
+def own_rows(file: Path) -> Mapping[str, Difference]:
+    """Rows of the user's own, a line of TOML each:
+
+    "F/wide" = { model = { d_ff = 8192 } }
+    "F/half" = { times = { d_model = "1/2" }, training = { label_smoothing = 0.0 } }
+    """
+    try:
+        tables = tomllib.loads(file.read_text())
+    except OSError as error:
+        raise UserError(f"The rows in {file} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{file} is not TOML: {error}.") from error
+    return {name: _difference(name, given, file) for name, given in tables.items()}
+
+
+def _difference(name: str, given: Any, file: Path) -> Difference:
+    known = {"times", "model", "training", "longer"}
+    if not isinstance(given, dict) or set(given) - known:
+        raise UserError(
+            f"{file}: row {name!r} may hold {', '.join(sorted(known))}, e.g. {{ model = {{ d_ff = 8192 }} }}."
+        )
+    try:
+        factors = {field: Fraction(str(factor)) for field, factor in given.get("times", {}).items()}
+    except ValueError as error:
+        raise UserError(f"{file}: row {name!r}: {error}.") from error
+    return Difference(
+        times=factors, model=given.get("model", {}), training=given.get("training", {}), longer=given.get("longer", 1)
+    )

@@ -1,0 +1,231 @@
+"""What can be run: a recipe is a name, an experiment to start from, and a function that returns the last step.
+
+attn plan base-en-de        attn run demo --set training.steps=2000
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from jobs.configs import AverageConfig, ReportConfig, ShardConfig, VocabularyConfig
+from jobs.errors import UserError
+from pipelines.recipes import settings
+from pipelines.recipes.experiment import DemoText, Experiment, FilesText, WmtText, row
+from pipelines.recipes.table3 import TABLE_3, Difference
+from pipelines.steps import stages
+from pipelines.steps.step import Step
+from transformer.config import ModelConfig, TrainingConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What the command line adds to a recipe beside `--set`: rows of a table, rows of one's own, how many seeds."""
+
+    rows: Sequence[str] | None = None
+    seeds: int = 1
+    extra: Mapping[str, Difference] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    name: str
+    summary: str
+    paper: str  # what the paper got
+    cost: str  # what it takes
+    experiment: Experiment
+    build: Callable[[Recipe, Experiment, Choice], Step]
+    table: int | None = None
+
+    def step(self, changes: Iterable[str] = (), choice: Choice | None = None) -> Step:
+        """The last step of this recipe, with `section.field=value` changes put in."""
+        return self.build(self, settings.apply(self.experiment, changes), choice or Choice())
+
+
+def single(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
+    """One model, scored on its test set."""
+    if choice.rows is not None or choice.extra:
+        raise UserError(f"The recipe `{recipe.name}` is one model and has no rows to choose from.")
+    tags = {"attn.table": str(recipe.table)} if recipe.table else {}
+    rows = seeded("model" if recipe.table is None else recipe.name, experiment, choice.seeds, "test", tags)
+    title = recipe.summary.split(":")[0]
+    config = ReportConfig(title=title, recipe=recipe.name, rows=tuple(r.name for r in rows), table=recipe.table)
+    return stages.report(config, rows)
+
+
+def table_3(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
+    """Every row of Table 3, each a difference from the same base, scored on the development set, without averaging."""
+    known = {**TABLE_3, **choice.extra}
+    names = list(choice.rows) if choice.rows is not None else list(known)
+    rows: list[stages.Row] = []
+    for name in names:
+        difference = known.get(name) or known[nearest("row", name, known)]
+        changed = replace(difference.applied(experiment, name), average=AverageConfig(last=1))
+        tags = {"attn.table": "3", "attn.base": recipe.name}
+        rows += seeded(name, changed, choice.seeds, "dev", tags)
+    config = ReportConfig(title=recipe.summary, recipe=recipe.name, rows=tuple(r.name for r in rows), table=3)
+    return stages.report(config, rows)
+
+
+def table_2(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
+    """The four models of Table 2, side by side; what was made for one of them alone is used again."""
+    parts = ("base-en-de", "big-en-de", "base-en-fr", "big-en-fr")
+    names = list(choice.rows) if choice.rows is not None else list(parts)
+    rows: list[stages.Row] = []
+    for name in names:
+        part = RECIPES[name] if name in parts else RECIPES[nearest("row", name, dict.fromkeys(parts))]
+        rows += seeded(part.name, part.experiment, choice.seeds, "test", {"attn.table": "2"})
+    config = ReportConfig(title=recipe.summary, recipe=recipe.name, rows=tuple(r.name for r in rows), table=2)
+    return stages.report(config, rows)
+
+
+def seeded(name: str, experiment: Experiment, seeds: int, scored_on: str, tags: Mapping[str, str]) -> list[stages.Row]:
+    """The row, once per seed; the first seed is the experiment's own, so that it is the very run made before."""
+    first = experiment.training.seed
+    made = []
+    for seed in range(first, first + seeds):
+        own = replace(experiment, training=replace(experiment.training, seed=seed))
+        label = name if seeds == 1 else f"{name}@seed{seed}"
+        own_tags = {**tags, "attn.row": name, "attn.seed": str(seed)}
+        made.append(row(label, own, scored_on="dev" if scored_on == "dev" else "test", tags=own_tags))
+    return made
+
+
+def nearest(kind: str, name: str, known: Mapping[str, object]) -> str:
+    """Never returns: says which name is nearest."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.3)
+    mean = f" Did you mean {near[0]}?" if near else ""
+    raise UserError(f"There is no {kind} {name!r}.{mean} There are: {', '.join(known)}.")
+
+
+DEMO = Experiment(  # no dropout: the demo language never runs out of sentences
+    corpus=DemoText(),
+    vocabulary=VocabularyConfig(size=2_000),
+    shards=ShardConfig(micro_batch_tokens=1_250, pool_pairs=10_000),
+    model=ModelConfig(layers=2, d_model=128, d_ff=512, num_heads=4, dropout=0.0),
+    training=TrainingConfig(
+        steps=650,
+        tokens_per_update=2_500,
+        warmup=350,
+        learning_rate=0.7,
+        checkpoint_every=25,
+        dev_every=100,
+        log_every=10,
+    ),
+)
+FILES = Experiment(
+    corpus=FilesText(),
+    vocabulary=VocabularyConfig(size=8_000),
+    shards=ShardConfig(micro_batch_tokens=1_024, pool_pairs=50_000),
+    model=ModelConfig(layers=4, d_model=128, d_ff=512, num_heads=4, dropout=0.2),
+    training=TrainingConfig(
+        steps=8_000, tokens_per_update=2_048, warmup=1_500, checkpoint_every=250, dev_every=250, log_every=10
+    ),
+)
+BIG = ModelConfig(d_model=1024, d_ff=4096, num_heads=16, dropout=0.3)
+LONG = TrainingConfig(steps=300_000, keep_checkpoints=20)
+EN_FR = Experiment(corpus=WmtText(pair="en-fr"), vocabulary=VocabularyConfig(kind="unigram", size=32_000))
+TINY = replace(  # every row's difference must leave whole numbers: three layers, eight heads
+    DEMO,
+    corpus=DemoText(train_pairs=20_000, dev_pairs=300, test_pairs=300),
+    model=ModelConfig(layers=3, d_model=64, d_ff=256, num_heads=8, dropout=0.02),  # more takes longer than we have
+    training=replace(
+        DEMO.training,
+        steps=700,
+        tokens_per_update=1_250,
+        warmup=300,
+        learning_rate=1.0,
+        checkpoint_every=100,
+        dev_every=100,
+    ),
+)
+
+RECIPES: Mapping[str, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name="demo",
+            summary="Demo language, English to German: the whole pipeline in minutes, no network",
+            paper="not in the paper",
+            cost="about 4 minutes on 2 cores",
+            experiment=DEMO,
+            build=single,
+        ),
+        Recipe(
+            name="files",
+            summary="Your own parallel text: --set corpus.train_source=FILE and so on",
+            paper="not in the paper",
+            cost="as long as you let it",
+            experiment=FILES,
+            build=single,
+        ),
+        Recipe(
+            name="base-en-de",
+            summary="Transformer (base), WMT14 English to German",
+            paper="27.3 BLEU (Table 2)",
+            cost="12 h on 8 P100",
+            experiment=Experiment(),
+            build=single,
+            table=2,
+        ),
+        Recipe(
+            name="big-en-de",
+            summary="Transformer (big), WMT14 English to German",
+            paper="28.4 BLEU (Table 2)",
+            cost="3.5 days on 8 P100",
+            experiment=Experiment(model=BIG, training=LONG, average=AverageConfig(last=20)),
+            build=single,
+            table=2,
+        ),
+        Recipe(
+            name="base-en-fr",
+            summary="Transformer (base), WMT14 English to French",
+            paper="38.1 BLEU (Table 2)",
+            cost="12 h on 8 P100",
+            experiment=EN_FR,
+            build=single,
+            table=2,
+        ),
+        Recipe(
+            name="big-en-fr",
+            summary="Transformer (big), WMT14 English to French",
+            paper="41.8 BLEU (Table 2; its text says 41.0)",
+            cost="3.5 days on 8 P100",
+            experiment=replace(EN_FR, model=replace(BIG, dropout=0.1), training=LONG, average=AverageConfig(last=20)),
+            build=single,
+            table=2,
+        ),
+        Recipe(
+            name="table2",
+            summary="Table 2: base and big, English to German and to French",
+            paper="27.3, 28.4, 38.1, 41.8 BLEU",
+            cost="8 days on 8 P100",
+            experiment=Experiment(),
+            build=table_2,
+            table=2,
+        ),
+        Recipe(
+            name="table3",
+            summary="Table 3: all 20 variations of the architecture, WMT14 English to German",
+            paper="23.7 to 26.4 BLEU on newstest2013",
+            cost="about 13 days on 8 P100",
+            experiment=Experiment(),
+            build=table_3,
+            table=3,
+        ),
+        Recipe(
+            name="table3-demo",
+            summary="Table 3 in small: the same 20 rows on the demo language",
+            paper="not in the paper: the same differences on a small base",
+            cost="under 40 minutes on 2 cores",
+            experiment=TINY,
+            build=table_3,
+            table=3,
+        ),
+    )
+}
+
+
+def recipe_named(name: str) -> Recipe:
+    return RECIPES[name] if name in RECIPES else RECIPES[nearest("recipe", name, RECIPES)]

@@ -1,0 +1,77 @@
+"""The rows of Table 3, each a difference from one base: written once, applied to the paper's base or to a small one.
+
+A row says what it multiplies, or puts in place of, in the base, so that it means the same on a base of any size.
+Adding a row is adding a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from jobs.errors import UserError
+from pipelines.recipes.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What one row changes. `times` multiplies fields of the model, `model` and `training` put values in place."""
+
+    times: Mapping[str, Fraction] = field(default_factory=dict)
+    model: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    longer: int = 1  # times as many updates
+
+    def applied(self, base: Experiment, row: str) -> Experiment:
+        widths: dict[str, Any] = {name: scaled(base, name, factor, row) for name, factor in self.times.items()}
+        keep = 20 if self.longer > 1 else base.training.keep_checkpoints
+        training = {"steps": base.training.steps * self.longer, "keep_checkpoints": keep, **self.training}
+        try:
+            model: Any = replace(base.model, **{**widths, **self.model})
+            return replace(base, model=model, training=replace(base.training, **training))
+        except (TypeError, ValueError) as error:
+            raise UserError(f"Row {row}: {str(error).removeprefix('ModelConfig.__init__() ')}.") from error
+
+
+def scaled(base: Experiment, name: str, factor: Fraction, row: str) -> int | float:
+    """A fraction of the base's value, whole where that is; d_k and d_v are those that the base really has."""
+    real = {"d_k": base.model.key_width, "d_v": base.model.value_width}
+    value = real.get(name) or getattr(base.model, name)
+    if isinstance(value, float):
+        return float(Fraction(str(value)) * factor)
+    result = value * factor
+    if result.denominator != 1 or result < 1:
+        raise UserError(
+            f"Row {row} takes {factor} of model.{name}={value}, which is no whole number: choose another base."
+        )
+    return int(result)
+
+
+def times(**factors: str) -> Difference:
+    return Difference(times={name: Fraction(factor) for name, factor in factors.items()})
+
+
+TABLE_3: Mapping[str, Difference] = {  # the paper's 20 rows, in the paper's order
+    "base": Difference(),
+    "A/h=1": times(num_heads="1/8"),
+    "A/h=4": times(num_heads="1/2"),
+    "A/h=16": times(num_heads="2"),
+    "A/h=32": times(num_heads="4"),
+    "B/dk=16": times(d_k="1/4"),
+    "B/dk=32": times(d_k="1/2"),
+    "C/N=2": times(layers="1/3"),
+    "C/N=4": times(layers="2/3"),
+    "C/N=8": times(layers="4/3"),
+    "C/d=256": times(d_model="1/2"),
+    "C/d=1024": times(d_model="2"),
+    "C/ff=1024": times(d_ff="1/2"),
+    "C/ff=4096": times(d_ff="2"),
+    "D/drop=0.0": times(dropout="0"),
+    "D/drop=0.2": times(dropout="2"),
+    "D/ls=0.0": Difference(training={"label_smoothing": 0.0}),
+    "D/ls=0.2": Difference(training={"label_smoothing": 0.2}),
+    "E/learned": Difference(model={"positions": "learned"}),
+    "big": replace(times(d_model="2", d_ff="2", num_heads="2", dropout="3"), longer=3),
+}

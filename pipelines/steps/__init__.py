@@ -1,0 +1,1 @@
+"""What is made from what: steps, their fingerprints, the plan, the estimate."""

@@ -1,0 +1,103 @@
+"""The order of steps, and the plan: for every step whether it is done, and if not, why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipelines.execution.workspace import Workspace
+from pipelines.steps.step import Step
+
+RECENT = 50  # records looked at to find what a step differs in
+
+
+def in_order(targets: Iterable[Step]) -> list[Step]:
+    """Every step that the targets stand on, each once, inputs first, rows in the order in which they are given."""
+    steps: dict[str, Step] = {}
+
+    def visit(step: Step) -> None:
+        if step.key not in steps:
+            for parent in step.parents():
+                visit(parent)
+            steps[step.key] = step
+
+    for target in targets:
+        visit(target)
+    return list(steps.values())
+
+
+def until(target: Step, stage: str) -> list[Step]:
+    """The steps of one stage, to stop there instead of at the target."""
+    return [step for step in in_order([target]) if step.stage == stage]
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    step: Step
+    state: Literal["done", "to do"]
+    why: str
+    record: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The one answer that both `attn plan` prints and `attn run` follows."""
+
+    steps: Sequence[PlannedStep]
+
+    @property
+    def to_do(self) -> list[PlannedStep]:
+        return [planned for planned in self.steps if planned.state == "to do"]
+
+
+def plan(targets: Iterable[Step], workspace: Workspace) -> Plan:
+    planned: list[PlannedStep] = []
+    pending: set[str] = set()
+    older: dict[str, list[Mapping[str, Any]]] = {}
+    steps = in_order(targets)
+    for step, record in zip(steps, workspace.records(steps), strict=True):
+        if record is not None:
+            planned.append(PlannedStep(step, "done", f"made {record['made']['when']}", record))
+            continue
+        waits = [parent for parent in step.parents() if parent.key in pending]
+        pending.add(step.key)
+        if step.stage not in older:
+            older[step.stage] = workspace.recent_records(step.stage, RECENT)
+        planned.append(PlannedStep(step, "to do", explain(step, waits, older[step.stage])))
+    return Plan(planned)
+
+
+def explain(step: Step, waits: Sequence[Step], older: Sequence[Mapping[str, Any]]) -> str:
+    """Why a step must be made: what differs from the result most like it."""
+    mine = flatten(step.identity()["config"])
+    candidates = [(differences(mine, flatten(record["config"])), record) for record in older]
+    if not candidates:
+        return "never made"
+    fewest, record = min(candidates, key=lambda pair: len(pair[0]))
+    if record["version"] != step.version:
+        fewest = [f"version {record['version']} -> {step.version}", *fewest]
+    if fewest:
+        return ", ".join(fewest[:3]) + (f" and {len(fewest) - 3} more" if len(fewest) > 3 else "")
+    if waits:
+        return "follows " + ", ".join(sorted({parent.stage for parent in waits}))
+    changed = [name for name, value in step.input_fingerprints().items() if record["inputs"].get(name) != value]
+    return "other " + ", ".join(changed)
+
+
+def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested plain data as dotted names."""
+    if isinstance(value, Mapping):
+        flat: dict[str, Any] = {}
+        for key, item in value.items():
+            flat |= flatten(item, f"{prefix}.{key}" if prefix else str(key))
+        return flat
+    return {prefix: value}
+
+
+def differences(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    def shown(values: Mapping[str, Any], name: str) -> str:
+        return str(values[name]) if name in values else "default"
+
+    names = sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name))
+    return [f"{name} {shown(theirs, name)} -> {shown(mine, name)}" for name in names]

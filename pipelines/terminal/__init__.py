@@ -1,0 +1,1 @@
+"""What a run shows: the live table, plain lines, the summary at the end."""

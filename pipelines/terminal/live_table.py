@@ -1,0 +1,218 @@
+"""What a run shows: a live table of steps on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from jobs.events import Event, Note, Progress
+from pipelines.steps.plan import Plan, PlannedStep
+from pipelines.steps.step import Step
+
+MANY = 24  # with more steps than this, only those that are under way are shown
+PLAIN_EVERY_S = 10.0
+COLOURS = {"done": "green", "found": "green", "running": "cyan", "failed": "red", "skipped": "yellow"}
+
+
+@dataclass
+class Line:
+    """One step as it is shown."""
+
+    step: Step
+    state: str = "to do"
+    note: str = ""
+    began: float = 0.0
+    ended: float = 0.0
+    progress: Progress | None = None
+    first: tuple[float, float] | None = None  # time and amount of the first progress, to tell a rate from
+    said: float = 0.0
+    silent: float = 0.0  # seconds without a word, where these are many
+
+    def rate(self) -> float | None:
+        if self.progress is None or self.first is None or self.progress.done <= self.first[1]:
+            return None
+        return (self.progress.done - self.first[1]) / max(1e-6, time.time() - self.first[0])
+
+    def left(self) -> float | None:
+        rate = self.rate()
+        if rate is None or self.progress is None or self.progress.total is None:
+            return None
+        return max(0.0, self.progress.total - self.progress.done) / rate
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{int(seconds) // 60}:{int(seconds) % 60:02d} min"
+    return f"{int(seconds) // 3600}:{int(seconds) % 3600 // 60:02d} h"
+
+
+def count(amount: float) -> str:
+    return f"{amount:,.0f}" if amount >= 100 or amount == int(amount) else f"{amount:,.1f}"
+
+
+def headline(record: Mapping[str, Any]) -> str:
+    """The figure that says most about a result."""
+    facts = record["facts"]
+    if "bleu" in facts:
+        return f"BLEU {facts['bleu']:.1f}"
+    if "dev_perplexity" in facts:
+        return f"{count(facts.get('parameters', 0))} parameters, dev perplexity {facts['dev_perplexity']:.2f}"
+    for name in ("sentences", "micro_batches", "pairs", "size", "parameters", "checkpoints"):
+        if isinstance(facts.get(name), int | float):
+            return f"{count(facts[name])} {name.replace('_', '-')}"
+    return ""
+
+
+class RunScreen:
+    """Told by the runner, from several threads; draws itself a few times a second."""
+
+    def __init__(self, console: Console, plan: Plan) -> None:
+        self.console = console
+        self.lines = {planned.step.key: Line(planned.step) for planned in plan.steps}
+        self.lock = threading.Lock()
+        self.live: Live | None = None
+
+    def __enter__(self) -> RunScreen:
+        if self.console.is_terminal:
+            self.live = Live(
+                get_renderable=self.render, console=self.console, refresh_per_second=4, redirect_stdout=False,
+                redirect_stderr=False,
+            )  # fmt: skip
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+
+    # --- told by the runner ---------------------------------------------------------------------------------------
+
+    def found(self, planned: PlannedStep) -> None:
+        record = planned.record or {"facts": {}}
+        self._change(planned.step, "found", headline(record), say="found done")
+
+    def started(self, step: Step) -> None:
+        self.lines[step.key].began = time.time()
+        self._change(step, "running", say="started")
+
+    def waits(self, step: Step, why: str) -> None:
+        self._change(step, "waiting", why, say=f"waits: {why}")
+
+    def event(self, step: Step, event: Event) -> None:
+        line = self.lines[step.key]
+        line.silent = 0.0
+        if isinstance(event, Note):
+            self._change(step, line.state, event.text, say=event.text)
+        elif isinstance(event, Progress):
+            with self.lock:
+                if line.first is None or event.unit != (line.progress.unit if line.progress else event.unit):
+                    line.first = (time.time(), event.done)
+                line.progress = event
+                due = time.time() - max(line.said, line.began) > PLAIN_EVERY_S
+            if due and self.live is None:
+                self._say(line, f"{self._amount(line)}, {self._pace(line)}".strip(", "))
+
+    def silent(self, step: Step, seconds: float) -> None:
+        line = self.lines[step.key]
+        line.silent = seconds
+        if self.live is None:
+            self._say(line, f"has said nothing for {duration(seconds)}")
+
+    def finished(self, step: Step, record: Mapping[str, Any]) -> None:
+        self.lines[step.key].ended = time.time()
+        self._change(step, "done", headline(record), say=f"done in {duration(record['made']['seconds'])}")
+
+    def failed(self, step: Step, sentence: str) -> None:
+        self.lines[step.key].ended = time.time()
+        self._change(step, "failed", sentence, say=f"failed: {sentence}")
+
+    def skipped(self, step: Step, because: Step) -> None:
+        self._change(step, "skipped", f"needs {because.name}", say=f"skipped: needs {because.name}")
+
+    def told(self, step: Step, state: str, note: str) -> None:
+        """What another process's run said of a step, to be shown as if it were here."""
+        line = self.lines[step.key]
+        if state == "running" and not line.began:
+            line.began = time.time()
+        if state in ("done", "failed"):
+            line.ended = time.time()
+        self._change(step, state, note if state != "running" or note != "started" else "", say=note)
+
+    def _change(self, step: Step, state: str, note: str = "", *, say: str) -> None:
+        line = self.lines[step.key]
+        with self.lock:
+            line.state, line.note = state, note
+        if self.live is None:
+            tail = f", {note}" if note and note not in say else ""
+            self._say(line, say + tail)
+
+    def _say(self, line: Line, text: str) -> None:
+        line.said = time.time()
+        self.console.print(Text(f"{time.strftime('%H:%M:%S')}  {line.step.name:<18} {text}"))
+
+    # --- drawing --------------------------------------------------------------------------------------------------
+
+    def render(self) -> RenderableType:
+        with self.lock:
+            lines = list(self.lines.values())
+            table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+            for name in ("step", "state", "progress", "", "rate", "time"):
+                least = {"state": 7, "time": 18}.get(name)
+                table.add_column(name, style="bold" if name == "step" else "", no_wrap=True, min_width=least)
+            shown = lines if len(lines) <= MANY else [line for line in lines if line.state in ("running", "failed")]
+            for line in shown:
+                self._row(table, line)
+            if len(shown) == len(lines):
+                return table
+            done = sum(line.state in ("done", "found") for line in lines)
+            return Group(table, Text(f"{done} of {len(lines)} steps done", style="dim"))
+
+    def _row(self, table: Table, line: Line) -> None:
+        state = Text("done" if line.state == "found" else line.state, style=COLOURS.get(line.state, "dim"))
+        progress = line.progress if line.state == "running" else None
+        if progress is None or progress.total is None:
+            bar: RenderableType = Text("")
+        else:
+            bar = ProgressBar(total=progress.total, completed=progress.done, width=24)
+        middle = Text(self._amount(line) if progress else line.note, overflow="ellipsis")
+        if line.silent and line.state == "running":
+            middle = Text(f"has said nothing for {duration(line.silent)}", style="yellow")
+        table.add_row(line.step.name, state, bar, middle, Text(self._rate(line)), Text(self._time(line), style="dim"))
+
+    def _amount(self, line: Line) -> str:
+        progress = line.progress
+        if progress is None:
+            return ""
+        of = f" of {count(progress.total)}" if progress.total is not None else ""
+        return f"{count(progress.done)}{of} {progress.unit}" + (f", {progress.detail}" if progress.detail else "")
+
+    def _rate(self, line: Line) -> str:
+        rate = line.rate() if line.state == "running" else None
+        if rate is None or line.progress is None or line.progress.unit == "s":  # seconds pass at one speed
+            return ""
+        return f"{count(rate)} {line.progress.unit}/s"
+
+    def _pace(self, line: Line) -> str:
+        left = line.left()
+        return f"{self._rate(line)}, {duration(left)} left" if left is not None else self._rate(line)
+
+    def _time(self, line: Line) -> str:
+        if line.state == "found":
+            return "found"
+        if line.state == "running":
+            left = line.left()
+            passed = duration(time.time() - line.began)
+            return f"{passed}, {duration(left)} left" if left is not None else passed
+        return duration(line.ended - line.began) if line.ended and line.began else ""

@@ -1,0 +1,77 @@
+"""How a finished run ends: five translations, the score with its signature, what to try next."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jobs.storage.artifacts import Artifact
+from jobs.storage.object_store import filesystem
+from pipelines.execution.runner import Outcome
+from pipelines.execution.workspace import Workspace
+from pipelines.recipes.recipes import Recipe
+
+SHOWN = 5
+
+
+def show(
+    console: Console, recipe: Recipe, changed: bool, outcome: Outcome, workspace: Workspace, report: Artifact
+) -> None:
+    translated = [key for key in outcome.records if key.startswith("translate/")]
+    if translated:
+        _translations(console, workspace.root.child(translated[0]))
+    for key, record in outcome.records.items():
+        if key.startswith("score/") and len(translated) == 1:
+            _scores(console, record["facts"])
+    console.print(
+        f"\nReport: {Path(report.at('report.html')) if report.is_local else report.at('report.html')}", soft_wrap=True
+    )
+    console.print("\nTry next:")
+    models = [str(workspace.root.at(key)) for key in outcome.records if key.startswith("average/")]
+    for command in next_commands(recipe, workspace, models[0] if changed and workspace.is_local else None):
+        console.print(f"  {command}", soft_wrap=True, markup=False)
+
+
+def _translations(console: Console, artifact: Artifact) -> None:
+    store, path = filesystem(artifact, "translations.parquet")
+    rows = pq.read_table(path, filesystem=store, columns=["source", "reference", "hypothesis"]).to_pylist()
+    stride = max(1, len(rows) // SHOWN)
+    console.print()
+    for row in rows[::stride][:SHOWN]:
+        table = Table.grid(padding=(0, 1))
+        for label, column in (("source", "source"), ("reference", "reference"), ("ours", "hypothesis")):
+            style = "bold" if label == "ours" else ""
+            table.add_row(Text(f"  {label:<9}", style="dim"), Text(str(row[column]), style=style))
+        console.print(table)
+        console.print()
+
+
+def _scores(console: Console, facts: dict[str, object]) -> None:
+    low, high = facts.get("bleu_low"), facts.get("bleu_high")
+    interval = f" (95 % interval {low:.1f} to {high:.1f})" if isinstance(low, float) and isinstance(high, float) else ""
+    console.print(f"[bold]BLEU {facts['bleu']:.1f}[/]{interval}   {facts.get('bleu_signature', '')}", soft_wrap=True)
+    for name, value in facts.items():
+        if name.startswith("bleu_part_"):
+            console.print(f"  {name.removeprefix('bleu_part_').replace('_', ' ')}: BLEU {value:.1f}")
+
+
+def next_commands(recipe: Recipe, workspace: Workspace, model: str | None) -> list[str]:
+    """Each works when pasted, from the directory that the run was started in.
+
+    `model` is the model's directory where the recipe's name alone would mean another one.
+    """
+    example = "The old teacher knows that the small cat sleeps." if recipe.name == "demo" else "..."
+    elsewhere = "" if workspace.uri == str(Path.cwd() / "workspace") else f" --workspace {shlex.quote(workspace.uri)}"
+    attn = ".venv/bin/attn" if Path(".venv/bin/attn").exists() else "attn"
+    mlflow = attn.replace("attn", "mlflow")
+    database = workspace.local_directory("mlflow") / "mlflow.db"
+    return [
+        f'{attn} translate {model or recipe.name + elsewhere} "{example}"',
+        f"{attn} results{elsewhere}",
+        f"{mlflow} ui --backend-store-uri sqlite:///{database}",
+    ]

@@ -1,0 +1,1 @@
+"""Everything that is run, in MLflow: written, asked for, registered."""

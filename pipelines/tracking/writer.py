@@ -1,0 +1,355 @@
+"""Everything that is run, in MLflow: one experiment per recipe, one parent run per `attn run`, one child run per step.
+
+A step that was found done appears as a child that points at the run that made it. A step that was interrupted goes on
+in the run it began, and a point of a curve is written once, however often training went over it. All writing is done by
+one thread that waits out a tracking server's absence, so that training never does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+
+from jobs.errors import UserError
+from jobs.events import Metrics
+from jobs.storage.artifacts import WORK, Artifact
+from pipelines.execution.workspace import Workspace
+from pipelines.steps.plan import flatten, in_order
+from pipelines.steps.step import Step
+from pipelines.tracking.registry import is_registered, log_model
+
+BATCH_S = 1.0  # curve points are written together, about so often
+PATIENCE_S = 60.0  # at the end, wait so long for an absent server
+HURRY_S = 30.0  # and so long for anything at all when we were told to stop
+RUN_FILE = ".mlflow.json"  # beside the results: an interrupted step is tracked on in the same run
+
+
+logging.getLogger("mlflow").setLevel(logging.WARNING)  # no word about making a database
+logging.getLogger("alembic").setLevel(logging.WARNING)
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # else it sleeps for minutes after the server is back
+
+
+def tracking_uri(workspace: Workspace) -> str:
+    """MLFLOW_TRACKING_URI, or a SQLite database beside the results."""
+    chosen = os.environ.get("MLFLOW_TRACKING_URI")
+    return chosen or f"sqlite:///{workspace.local_directory('mlflow')}/mlflow.db"
+
+
+def reader(workspace: Workspace) -> MlflowClient:
+    """For asking only: a database that is not there is not made."""
+    uri = tracking_uri(workspace)
+    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+        raise UserError(f"Nothing is tracked in {workspace.uri} yet: `attn run demo` makes a first result.")
+    return MlflowClient(tracking_uri=uri)
+
+
+class Writer:
+    """One thread that carries out writes in order, and again until they succeed."""
+
+    def __init__(self) -> None:
+        self.todo: queue.Queue[Callable[[], None] | None] = queue.Queue()
+        self.closing = threading.Event()
+        self.heard = 0.0  # when the server last took something; waiting for it to end counts from then
+        self.lost = 0
+        self.thread = threading.Thread(target=self._work, daemon=True, name="mlflow")
+        self.thread.start()
+
+    def later(self, act: Callable[[], None]) -> None:
+        self.todo.put(act)
+
+    def _work(self) -> None:
+        while (act := self.todo.get()) is not None:
+            try:
+                self._insist(act)
+                self.heard = time.time()
+            except (MlflowException, OSError) as error:
+                self.lost += 1
+                print(f"MLflow did not take a write: {error}", flush=True)
+
+    def _insist(self, act: Callable[[], None]) -> None:
+        """Until it is done, or refused, or nobody is left to wait for it."""
+        pause = 0.5
+        while not self._waited_enough():
+            try:
+                return act()
+            except MlflowException as error:
+                if error.get_http_status_code() < 500:
+                    raise
+            except OSError:
+                pass
+            if self.closing.wait(pause):
+                time.sleep(1.0)
+            pause = min(10.0, 2 * pause)
+        raise TimeoutError("the server stayed away")
+
+    def _waited_enough(self) -> bool:
+        return self.closing.is_set() and time.time() - self.heard > PATIENCE_S
+
+    def close(self, at_most: float | None = None) -> int:
+        """Write what is left, however much, as long as somebody takes it; the number of writes that were given up."""
+        self.heard = time.time()
+        self.closing.set()
+        self.todo.put(None)
+        self.thread.join(at_most)
+        return self.lost + (self.todo.qsize() if self.thread.is_alive() else 0)
+
+
+class StepRun:
+    """The child run of one step."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self.tracker = tracker
+        self.id: Future[str] = Future()
+        self.last_step = -1  # of the curve, already written
+        self.points: list[Metric] = []
+        self.flushed = time.time()
+
+    def id_or_none(self, patience: float = 5.0) -> str | None:
+        with contextlib.suppress(TimeoutError):
+            return self.id.result(timeout=patience)
+        return None
+
+    def known_id(self) -> str:
+        """For the writer, which begins a run before it writes anything else of it, unless it had to give up."""
+        if not self.id.done():
+            raise MlflowException.invalid_parameter_value("its run could not be begun")
+        return self.id.result()
+
+    def log(self, event: Metrics) -> None:
+        """Keep points of a curve until there are enough of them to be worth a write."""
+        now = int(time.time() * 1000)
+        self.points += [Metric(name, float(value), now, event.step) for name, value in event.values.items()]
+        if time.time() - self.flushed > BATCH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        points, self.points, self.flushed = self.points, [], time.time()
+        if points:
+            self.tracker.writer.later(lambda: self.write(points))
+
+    def write(self, points: list[Metric]) -> None:
+        """Those that are not there yet."""
+        fresh = [point for point in points if point.step > self.last_step]
+        for start in range(0, len(fresh), 1000):
+            self.tracker.client.log_batch(self.known_id(), metrics=fresh[start : start + 1000])
+        self.last_step = max([self.last_step, *(point.step for point in fresh)])
+
+    def facts(self, step: Step, record: Mapping[str, Any]) -> None:
+        self.flush()
+        self.tracker.writer.later(lambda: self.tracker.write_facts(self.known_id(), step, record))
+
+    def files(self, out: Artifact) -> None:
+        """The page, the tables and the figures, to be opened from MLflow's own pages."""
+        self.tracker.writer.later(lambda: self.tracker.write_files(self.known_id(), out))
+
+    def end(self, status: str, sentence: str = "") -> None:
+        self.flush()
+
+        def write() -> None:
+            if sentence:
+                self.tracker.client.set_tag(self.known_id(), "attn.error", sentence[:5000])
+            self.tracker.client.set_terminated(self.known_id(), status)
+
+        self.tracker.writer.later(write)
+        self.tracker.open.discard(self)
+
+
+class Tracker:
+    """The parent run of one `attn run`."""
+
+    def __init__(self, uri: str, recipe: str, *, artifacts: Path | None, command: str) -> None:
+        self.uri, self.recipe = uri, recipe
+        self.open: set[StepRun] = set()
+        try:
+            if uri.startswith("sqlite:///"):
+                Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+            self.client = MlflowClient(tracking_uri=uri)
+            self.experiment = self._experiment(artifacts)
+            tags = {"attn.recipe": recipe, "attn.stage": "run", "attn.command": command}
+            name = f"{recipe} {datetime.now(UTC):%Y-%m-%d %H:%M}"
+            self.parent = self.client.create_run(self.experiment, tags=tags, run_name=name).info.run_id
+        except Exception as error:  # every store has its own way of not being there
+            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise UserError(f"The MLflow tracking store {shown(uri)} cannot be used: {first}") from error
+        self.writer = Writer()
+
+    def _experiment(self, artifacts: Path | None) -> str:
+        known = self.client.get_experiment_by_name(self.recipe)
+        if known is not None:
+            return str(known.experiment_id)
+        location = artifacts.as_uri() if artifacts is not None else None
+        return str(self.client.create_experiment(self.recipe, artifact_location=location))
+
+    def begin(self, step: Step, out: Artifact) -> StepRun:
+        run = StepRun(self)
+        self.open.add(run)
+
+        def write() -> None:
+            run_id = self._reopened(run, out) or self._created(step, {})
+            out.write_json(RUN_FILE, {"tracking_uri": shown(self.uri), "run_id": run_id})
+            run.id.set_result(run_id)
+
+        self.writer.later(write)
+        return run
+
+    def _reopened(self, run: StepRun, out: Artifact) -> str | None:
+        """The run in which an interrupted attempt at this step was tracked, to be carried on."""
+        if not out.exists(RUN_FILE):
+            return None
+        run_id = str(out.read_json(RUN_FILE)["run_id"])
+        try:
+            known = self.client.get_run(run_id)
+        except MlflowException as error:
+            if error.get_http_status_code() >= 500:
+                raise  # the server is away, not the run: the writer tries again
+            return None
+        if known.info.status == "FINISHED":
+            return None
+        self.client.update_run(run_id, status="RUNNING")
+        self.client.set_tag(run_id, "mlflow.parentRunId", self.parent)
+        for name in known.data.metrics:
+            run.last_step = max([run.last_step, *(p.step for p in self.client.get_metric_history(run_id, name))])
+        return run_id
+
+    def _created(self, step: Step, tags: Mapping[str, str]) -> str:
+        all_tags = {
+            "mlflow.parentRunId": self.parent,
+            "attn.stage": step.stage,
+            "attn.fingerprint": step.fingerprint,
+            "attn.recipe": self.recipe,
+            **step.tags,
+            **tags,
+        }
+        run_id = str(self.client.create_run(self.experiment, tags=all_tags, run_name=step.name).info.run_id)
+        params = [Param(name, value) for name, value in parameters(step).items()]
+        for start in range(0, len(params), 100):
+            self.client.log_batch(run_id, params=params[start : start + 100])
+        datasets = [dataset_input(parent) for parent in step.parents() if parent.stage in ("corpora", "shards")]
+        if datasets:
+            self.client.log_inputs(run_id, datasets=datasets[:20])
+        return run_id
+
+    def found(self, step: Step, record: Mapping[str, Any], out: Artifact | None = None) -> None:
+        """A step that need not be made: a run of its own that points at the one that made it, with the same figures.
+
+        With `out`, the run that made it is looked at: who wrote the record may have been killed before the last writes.
+        """
+
+        def write() -> None:
+            made_by = str(record["made"].get("run_id") or "")
+            if out is not None and made_by:
+                self._complete(made_by, step, record, out)
+            run_id = self._created(step, {"attn.cached": "true", "attn.made_by": made_by})
+            self.write_facts(run_id, step, record)
+            self.client.set_terminated(run_id, "FINISHED")
+
+        self.writer.later(write)
+
+    def _complete(self, run_id: str, step: Step, record: Mapping[str, Any], out: Artifact) -> None:
+        """Write what is missing of a finished step's run, and end it."""
+        run = StepRun(self)
+        if self._reopened(run, out) != run_id:
+            return
+        run.id.set_result(run_id)
+        if step.stage == "train":
+            points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
+            now = int(time.time() * 1000)
+            run.write([Metric(n, float(v), now, p["update"]) for p in points for n, v in p.items() if n != "update"])
+        self.write_facts(run_id, step, record)
+        self.client.set_terminated(run_id, "FINISHED")
+
+    def model(self, score: Step, record: Mapping[str, Any], model: Artifact) -> None:
+        """The scored model, loadable by one line and registered under the recipe's name, once, with its scores."""
+        run_id = record["made"].get("run_id")
+        numbers = {name: float(value) for name, value in record["facts"].items() if name in REGISTERED}
+
+        def write() -> None:
+            if run_id and not is_registered(self.client, self.recipe, score.fingerprint):
+                with model.directory() as directory:
+                    log_model(run_id, directory, self.recipe, numbers, self.uri, score.fingerprint)
+
+        self.writer.later(write)
+
+    def write_facts(self, run_id: str, step: Step, record: Mapping[str, Any]) -> None:
+        now = int(time.time() * 1000)
+        numbers = {name: value for name, value in record["facts"].items() if isinstance(value, int | float)}
+        named = {f"{step.tags['attn.set']}_{name}": value for name, value in numbers.items()} if step.tags else {}
+        metrics = [Metric(name, float(value), now, 0) for name, value in {**named, **numbers}.items()]
+        metrics.append(Metric("seconds_to_make", float(record["made"]["seconds"]), now, 0))
+        words = {name: value for name, value in record["facts"].items() if isinstance(value, str)}
+        tags = [RunTag(f"attn.fact.{name}", value) for name, value in words.items()]
+        if step.stage == "train":  # the curve has these names; its last point is the fact
+            metrics = [metric for metric in metrics if metric.key not in CURVE]
+        self.client.log_batch(run_id, metrics=metrics, tags=tags)
+
+    def write_files(self, run_id: str, out: Artifact) -> None:
+        for name in out.names():
+            if not name.startswith((WORK, ".", "record")) and name.count("/") < 2:
+                with out.local(name) as file:
+                    self.client.log_artifact(run_id, str(file), str(Path(name).parent) if "/" in name else None)
+
+    def close(self, status: str) -> int:
+        """End the parent, and what is still open, as `status`; the number of writes lost to an absent server."""
+        for run in list(self.open):
+            run.end(status)
+        self.writer.later(lambda: self.client.set_terminated(self.parent, status))
+        return self.writer.close(HURRY_S if status == "KILLED" else None)
+
+
+REGISTERED = ("bleu", "bleu_paper", "chrf", "perplexity")
+CURVE = frozenset({"loss", "perplexity", "learning_rate", "gradient_norm", "dev_loss", "dev_perplexity"})
+
+
+def parameters(step: Step) -> dict[str, str]:
+    """Every setting that led to a step, by its bare name (`num_heads`), so that a query needs no prefix.
+
+    A name that two stages use is the step's own, or that of the stage nearest to it.
+    """
+    found: dict[str, str] = {}
+    for ancestor in reversed(in_order([step])) if step.stage != "report" else [step]:
+        for path, value in flatten(settings_of(ancestor.config)).items():
+            found.setdefault(path.rpartition(".")[2], str(value)[:500])
+    return found
+
+
+def settings_of(config: Any) -> dict[str, Any]:
+    """All fields of a config, defaults too, nested as they are."""
+    fields = getattr(config, "__dataclass_fields__", {})
+    values = {name: getattr(config, name) for name in fields}
+    return {
+        name: settings_of(value) if hasattr(value, "__dataclass_fields__") else compact_value(value)
+        for name, value in values.items()
+    }
+
+
+def compact_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return ",".join(getattr(item, "name", str(item)) for item in value)
+    return value
+
+
+def dataset_input(step: Step) -> DatasetInput:
+    source = json.dumps({"artifact": step.key})
+    dataset = Dataset(name=step.name, digest=step.fingerprint, source_type="attn", source=source)
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", step.label or "training")])
+
+
+def shown(uri: str) -> str:
+    """An address without the password it may hold."""
+    scheme, mark, rest = uri.partition("://")
+    credentials, at, host = rest.rpartition("@")
+    return f"{scheme}{mark}***{at}{host}" if at and credentials else uri

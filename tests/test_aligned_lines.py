@@ -1,0 +1,177 @@
+"""Line N stays with line N: laws over thousands of hostile corpora, and each kind of hostility by name."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable
+from typing import IO, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.corpora import aligned_lines as alignment
+from jobs.corpora.aligned_lines import SAMPLES, Line, Tally, align, lines, lines_of
+from jobs.errors import UserError
+
+LONGEST = 60
+PIECES = [
+    *(
+        b"",
+        b" ",
+        b"\t",
+        b"word",
+        b"x" * 70,
+        b"<seg>",
+        b"&lt;",
+        b"\0",
+        b"\r",
+        b"\x0b",
+        b"\x0c",
+        b"\x1c",
+        b"\x1d",
+        b"\x1e",
+    ),
+    *(b"\xff", b"\xc3", b"\xed\xa0\x80"),  # not UTF-8: never, cut short, half a surrogate pair
+    *(text.encode() for text in ("\ufeff", "\x85", "\u2028", "\u2029", "\u200b", "\xa0", "ä", "e\u0301", "\U0001f600")),
+]
+
+
+class Dripping(io.RawIOBase):
+    """A stream that gives a few bytes at a time, however many are asked for."""
+
+    def __init__(self, data: bytes, most: int) -> None:
+        self.data, self.most, self.at = data, most, 0
+
+    def read(self, size: int = -1) -> bytes:
+        until = self.at + (self.most if size < 0 else min(size, self.most))
+        block, self.at = self.data[self.at : until], min(until, len(self.data))
+        return block
+
+
+def expected(source: bytes, target: bytes) -> tuple[str, str] | str:
+    """What should become of one pair, alone: the oracle has no file and so nothing to shift."""
+    if len(source) > LONGEST or len(target) > LONGEST:
+        return "line over 64 KiB"
+    if b"\0" in source or b"\0" in target:
+        return "NUL character"
+    try:
+        sides = [side.decode().removeprefix("\ufeff").strip() for side in (source, target)]
+    except UnicodeDecodeError:
+        return "not UTF-8"
+    if not all(sides):
+        return "empty line"
+    breaks = re.compile("[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]+")
+    return breaks.sub(" ", sides[0]), breaks.sub(" ", sides[1])
+
+
+hostile = st.lists(st.sampled_from(PIECES), max_size=4).map(b"".join)
+corpora = st.lists(st.tuples(hostile, hostile), max_size=25)
+
+
+ways_to_read = (st.booleans(), st.booleans(), st.sampled_from([1, 3, 64, 2**20]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(corpora, *ways_to_read)
+def test_every_surviving_pair_is_an_original_pair(
+    corpus: list[tuple[bytes, bytes]], numbered: bool, last_feed: bool, most: int
+) -> None:
+    survivors_are_original(corpus, numbered, last_feed, most)
+
+
+@pytest.mark.slow
+@settings(max_examples=3_000, deadline=None)
+@given(corpora, *ways_to_read)
+def test_every_surviving_pair_is_an_original_pair_at_length(
+    corpus: list[tuple[bytes, bytes]], numbered: bool, last_feed: bool, most: int
+) -> None:
+    survivors_are_original(corpus, numbered, last_feed, most)
+
+
+def survivors_are_original(corpus: list[tuple[bytes, bytes]], numbered: bool, last_feed: bool, most: int) -> None:
+    if numbered:  # so that a shift by one could not hide among equal lines
+        corpus = [(b"%d %s" % (n, source), b"%d %s" % (n, target)) for n, (source, target) in enumerate(corpus)]
+    sides: list[IO[bytes]] = []
+    for side in zip(*corpus, strict=True) if corpus else ((), ()):
+        text = b"".join(line + b"\n" for line in side)
+        bare = not last_feed and side and side[-1]  # an empty line is one by its line feed alone
+        sides.append(cast(IO[bytes], Dripping(text[:-1] if bare else text, most)))
+    tally = Tally("fuzz")
+    kept = list(align(lines(sides[0], longest=LONGEST), lines(sides[1], longest=LONGEST), tally))
+
+    outcomes = [expected(*pair) for pair in corpus]
+    assert kept == [pair for pair in outcomes if isinstance(pair, tuple)]
+    assert tally.dropped == Counter(reason for reason in outcomes if isinstance(reason, str))
+    assert tally.read == len(corpus)
+    assert tally.kept + sum(tally.dropped.values()) == tally.read
+    for source, target in kept:
+        assert len(source.splitlines()) == len(target.splitlines()) == 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(corpora, st.lists(hostile, min_size=1, max_size=5), st.booleans())
+def test_unequal_sides_are_always_refused(corpus: list[tuple[bytes, bytes]], more: list[bytes], swap: bool) -> None:
+    sides = [pair[0] for pair in corpus], [pair[1] for pair in corpus] + more
+    source, target = sides[::-1] if swap else sides
+    texts = [io.BytesIO(b"".join(line + b"\n" for line in side)) for side in (source, target)]
+    with pytest.raises(UserError, match=f"has {len(source):,} lines and the target has {len(target):,}"):
+        list(align(lines(texts[0]), lines(texts[1]), Tally("fuzz")))
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress], ids=["gzip", "bzip2", "xz"])
+def test_compressed_text_is_read(compress: Callable[[bytes], bytes]) -> None:
+    packed = compress(b"one\ntwo\n")
+    assert list(lines_of(io.BytesIO(packed), "text")) == [b"one", b"two"]
+    assert list(lines_of(io.BytesIO(packed * 2), "text")) == [b"one", b"two"] * 2  # files that were concatenated
+    with pytest.raises(UserError, match=r"text .*(not copied whole|damaged)"):
+        list(lines_of(io.BytesIO(compress(b"one\n" * 100_000)[:-9]), "text"))
+
+
+def test_damaged_gzip_is_named() -> None:
+    packed = bytearray(gzip.compress(b"one two three\n" * 1_000))
+    packed[len(packed) // 2] ^= 0xFF
+    with pytest.raises(UserError, match=r"news\.gz is damaged"):
+        list(lines_of(io.BytesIO(bytes(packed)), "news.gz"))
+
+
+def test_a_line_of_any_length_takes_little_memory() -> None:
+    class Endless(io.RawIOBase):
+        def __init__(self) -> None:
+            self.blocks = 200  # megabytes, without a line feed
+
+        def read(self, size: int = -1) -> bytes:
+            self.blocks -= 1
+            return b"x" * 2**20 if self.blocks > 0 else b"\nend\n" if self.blocks == 0 else b""
+
+    tracemalloc.start()
+    found: list[Line] = list(lines(cast(IO[bytes], Endless())))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [None, b"end"]
+    assert peak < 8 * 2**20
+
+
+def test_samples_are_few_and_fair() -> None:
+    tally = Tally("corpus")
+    for line in range(1, 5_001):
+        tally.drop("empty line", line, b"source", b"")
+    kept = [sample["line"] for sample in tally.samples["empty line"]]
+    assert len(kept) == SAMPLES
+    assert max(kept) > 1_000, "not just the first ones"
+    assert tally.dropped["empty line"] == 5_000
+
+
+def test_a_sample_shows_what_can_be_shown() -> None:
+    tally = Tally("corpus")
+    tally.drop("not UTF-8", 7, b"caf\xe9 " + b"x" * 999, None)
+    sample = tally.samples["not UTF-8"][0]
+    assert sample["source"].startswith("caf\ufffd ")
+    assert len(sample["source"]) == alignment.SHOWN
+    assert sample["target"] == "(a very long line)"

@@ -1,0 +1,56 @@
+"""A model kept in MLflow: loaded by one line in a process that knows nothing of the project, found by its scores."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_model import random_directory
+
+from transformer.translator import Translator
+
+CLEAN = """
+import json, sys
+import mlflow
+mlflow.set_tracking_uri(sys.argv[1])
+model = mlflow.pyfunc.load_model(sys.argv[2])
+print(json.dumps(model.predict(["kaba lori", "", "terel"])))
+"""
+
+
+@pytest.mark.slow
+def test_a_logged_model_translates_in_a_clean_process_and_is_found_by_its_score(tmp_path: Path) -> None:
+    from mlflow.tracking import MlflowClient  # noqa: PLC0415  the quick tests do not load MLflow
+
+    from pipelines.tracking.registry import log_model  # noqa: PLC0415
+
+    directory = random_directory(tmp_path / "model")
+    (directory / "record.json").write_text("{}", encoding="utf-8")
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    client = MlflowClient(uri)
+    experiment = client.create_experiment("demo", artifact_location=str(tmp_path / "kept"))
+    run = client.create_run(experiment)
+    address = log_model(run.info.run_id, directory, "table3/base", {"bleu": 12.5, "chrf": 40.0}, tracking_uri=uri)
+    assert address == "models:/table3-base/1"
+    (found,) = client.search_model_versions("name = 'table3-base'")
+    assert float(found.tags["bleu"]) == 12.5
+    assert found.tags["attn.recipe"] == "table3/base"
+    (best,) = client.search_logged_models([experiment], filter_string="metrics.bleu > 12")
+    assert best.model_id
+    again = log_model(run.info.run_id, directory, "table3/base", {"bleu": 13.0}, tracking_uri=uri)
+    assert again == "models:/table3-base/2"
+
+    for file in directory.iterdir():
+        file.unlink()  # what MLflow keeps is whole
+    said = subprocess.run(
+        [sys.executable, "-c", CLEAN, uri, address], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 0, said.stderr
+    random_directory(directory)
+    translator = Translator.load(directory)
+    assert json.loads(said.stdout.splitlines()[-1]) == [
+        found.text for found in translator.translate(["kaba lori", "", "terel"])
+    ]
