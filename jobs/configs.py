@@ -7,8 +7,8 @@ Two kinds of field are not taken as they stand into a step's fingerprint:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require
 
@@ -27,9 +27,29 @@ def content() -> Any:
 # --- corpora -----------------------------------------------------------------------------------------------------
 
 
+class Corpus:
+    """A kind of corpus. `kind` names the module of jobs/corpora/kinds that reads it."""
+
+    kind: ClassVar[str]
+    sentence_tokens: ClassVar[float] = 30.0  # subwords of a side, about: of a WMT pair
+    source_language: str
+    target_language: str
+
+    def known_pairs(self) -> int | None:
+        """How many pairs it has, where that is known before it is read."""
+        return None
+
+    def look_in(self, directory: str | None) -> Self:
+        """The same corpus, with its files looked for in a directory first."""
+        return self
+
+
 @dataclass(frozen=True, kw_only=True)
-class DemoCorpus:
+class DemoCorpus(Corpus):
     """Sentences of the demo language. The splits of one seed share no sentence."""
+
+    kind: ClassVar[str] = "demo"
+    sentence_tokens: ClassVar[float] = 14.0
 
     split: Literal["train", "dev", "test"]
     pairs: int
@@ -40,10 +60,15 @@ class DemoCorpus:
     def __post_init__(self) -> None:
         require(self.pairs >= 1, f"a corpus needs at least one pair, not {self.pairs}")
 
+    def known_pairs(self) -> int | None:
+        return self.pairs
+
 
 @dataclass(frozen=True, kw_only=True)
-class FilesCorpus:
+class FilesCorpus(Corpus):
     """Two text files of the user's, plain or gzip: line N of one translates line N of the other."""
+
+    kind: ClassVar[str] = "files"
 
     source: str = content()
     target: str = content()
@@ -70,26 +95,37 @@ class Archive:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArchivesCorpus:
+class ArchivesCorpus(Corpus):
     """A corpus put together from archives, downloaded once per workspace and checked."""
+
+    kind: ClassVar[str] = "archives"
 
     archives: tuple[Archive, ...]
     source_language: str
     target_language: str
     from_directory: str | None = where()  # look for the archives here before downloading them
 
+    def known_pairs(self) -> int | None:
+        lines = [archive.lines for archive in self.archives if archive.lines is not None]
+        return sum(lines) if len(lines) == len(self.archives) else None
+
+    def look_in(self, directory: str | None) -> Self:
+        return replace(self, from_directory=directory)
+
 
 @dataclass(frozen=True, kw_only=True)
-class SacrebleuSet:
+class SacrebleuSet(Corpus):
     """A test set that sacreBLEU knows, such as wmt14/full; `lines` is asserted."""
+
+    kind: ClassVar[str] = "sacrebleu_set"
 
     name: str
     lines: int
     source_language: str
     target_language: str
 
-
-CorpusConfig = DemoCorpus | FilesCorpus | ArchivesCorpus | SacrebleuSet
+    def known_pairs(self) -> int | None:
+        return self.lines
 
 
 # --- vocabulary ------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+
+from jobs.stage import Stage
 
 PACKAGES = ("pipelines", "jobs", "transformer")
 MAY_NOT_IMPORT = {
@@ -119,9 +122,38 @@ def test_a_file_says_what_lives_in_it(file: Path) -> None:
     assert ast.get_docstring(ast.parse(file.read_text())), "a module opens with what lives in it"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_init_holds_a_docstring_and_nothing_else(package: str) -> None:
-    assert len(ast.parse((ROOT / package / "__init__.py").read_text()).body) == 1
+@pytest.mark.parametrize("file", [file for file in FILES if file.name == "__init__.py"], ids=str)
+def test_init_holds_a_docstring_and_nothing_else(file: Path) -> None:
+    assert len(ast.parse(file.read_text()).body) == 1
+
+
+STAGES = sorted(file.parent.name for file in (ROOT / "jobs").glob("*/stage.py"))
+STAGE_NAME = re.compile(r"stage(?:\.name)? (?:==|!=) ['\"]|\.stage(?:\.name)? (?:not )?in [({\[]")
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_is_one_folder_that_says_it_once(name: str) -> None:
+    module = importlib.import_module(f"jobs.{name}.stage")
+    (stage,) = [value for value in vars(module).values() if isinstance(value, Stage)]
+    assert stage.name == name, "its directory in the workspace and its folder here have one name"
+    assert (ROOT / f"{stage.job.replace('.', '/')}.py").is_file()
+
+
+def test_the_diagram_of_the_readme_is_the_folders_of_jobs() -> None:
+    diagram = next(line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("corpora ──>"))
+    drawn = [name.strip() for name in diagram.split("──>")]
+    assert set(drawn) <= set(STAGES)
+    assert drawn == [name for name in drawn if (ROOT / "jobs" / name / "job.py").is_file()]
+
+
+def test_a_comparison_with_a_stage_s_name_would_be_seen() -> None:
+    assert STAGE_NAME.search('if step.stage.name == "train":')
+    assert STAGE_NAME.search('parent.stage in ("corpora", "shards")')
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_nobody_compares_the_names_of_stages(file: Path) -> None:
+    assert not STAGE_NAME.search(file.read_text()), "let the stage say it: jobs/stage.py"
 
 
 @pytest.mark.parametrize("command", [["--help"], ["recipes"], ["plan", "table3"], ["run", "--help"]])

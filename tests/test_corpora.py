@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from sacrebleu.dataset import DATASETS
 
-from jobs.configs import CorpusConfig, DataResources, DemoCorpus, FilesCorpus, Resources, SacrebleuSet
+from jobs.configs import Corpus, DataResources, DemoCorpus, FilesCorpus, Resources, SacrebleuSet
 from jobs.corpora import job as fetch
 from jobs.corpora.demo import language as demo_language
+from jobs.corpora.kinds import sacrebleu_set as sacrebleu_set_kind
 from jobs.errors import UserError
 from jobs.events import Event, Note, Progress
 from jobs.storage.artifacts import Artifact
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.ray
 class Fetched:
     """A corpus that has been fetched, and what was said while it was."""
 
-    def __init__(self, config: CorpusConfig, directory: Path, *, tasks: int = 2) -> None:
+    def __init__(self, config: Corpus, directory: Path, *, tasks: int = 2) -> None:
         self.out = Artifact(str(directory / "corpora" / "0123456789"))
         self.events: list[Event] = []
         self.facts = fetch.run(
@@ -132,13 +133,13 @@ def test_a_sacrebleu_set_has_its_known_size(ray_session: None, tmp_path: Path, m
     """Read in this process: what a test changes in sacreBLEU is not changed in a worker."""
     monkeypatch.setattr(DATASETS["wmt14/full"], "_outdir", str(tmp_path))
     out = Artifact(str(tmp_path / "corpora" / "1"))
-    said = list(fetch.read_test_set(sacrebleu_set(tmp_path, 3_003), out))
+    said = list(sacrebleu_set_kind.read_test_set(sacrebleu_set(tmp_path, 3_003), out))
     assert said[-1]["tally"]["kept"] == 3_003
     with pytest.raises(UserError, match="has 3,002 lines, and 3,003 were expected"):
-        list(fetch.read_test_set(sacrebleu_set(tmp_path, 3_002), out))
+        list(sacrebleu_set_kind.read_test_set(sacrebleu_set(tmp_path, 3_002), out))
 
 
 def test_a_sacrebleu_set_that_does_not_exist_gets_a_sentence(tmp_path: Path) -> None:
     config = SacrebleuSet(name="wmt14/none", lines=1, source_language="en", target_language="de")
     with pytest.raises(UserError, match="No such test set wmt14/none"):
-        list(fetch.read_test_set(config, Artifact(str(tmp_path))))
+        list(sacrebleu_set_kind.read_test_set(config, Artifact(str(tmp_path))))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from loopback_mirror import serving
 
-from jobs.configs import Archive, ArchivesCorpus, CorpusConfig, FilesCorpus, Resources
+from jobs.configs import Archive, ArchivesCorpus, Corpus, FilesCorpus, Resources
 from jobs.corpora import job as fetch
 from jobs.corpora.download import downloads_of, scratch_of, stored_name
 from jobs.storage.artifacts import Artifact
@@ -21,7 +21,7 @@ from jobs.storage.object_store import filesystem
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
-def fetched(config: CorpusConfig, out: Artifact) -> list[tuple[str, str]]:
+def fetched(config: Corpus, out: Artifact) -> list[tuple[str, str]]:
     fetch.run(config, out=out, on=Resources(), log=lambda event: None)
     system, path = filesystem(out, "pairs")
     return [(row["source"], row["target"]) for row in pq.read_table(path, filesystem=system).to_pylist()]

@@ -6,8 +6,9 @@ import pytest
 
 from jobs.cluster.profiles import load_profile
 from jobs.configs import Resources, TrainResources
+from jobs.stage import compute_time
 from pipelines.recipes.recipes import RECIPES
-from pipelines.steps.estimate import estimate, spent, total
+from pipelines.steps.estimate import estimate, total
 from pipelines.steps.plan import in_order
 from transformer.paper_figures import training_flops
 
@@ -17,7 +18,7 @@ P100 = Resources(device_tflops=9.5, watts=250, gpus=8, train=TrainResources(work
 @pytest.mark.parametrize(("hours", "flops"), [(12, 3.3e18), (3.5 * 24, 2.3e19)])
 def test_the_paper_s_flops_come_out_of_its_formula(hours: float, flops: float) -> None:
     assert training_flops(hours * 3600, devices=8) == pytest.approx(flops, rel=0.02)
-    said = spent(flops, 8, P100, start=0)
+    said = compute_time(flops, 8, P100, start_s=0)
     assert said is not None
     assert said.seconds == pytest.approx(hours * 3600, rel=0.02)
     assert said.device_hours == pytest.approx(8 * hours, rel=0.02)
@@ -27,7 +28,7 @@ def test_the_paper_s_flops_come_out_of_its_formula(hours: float, flops: float) -
 def test_counted_arithmetic_is_a_plausible_share_of_the_paper_s() -> None:
     """Counting gives what was computed, the paper's formula what its GPUs could have: between a fifth and all of it."""
     for recipe, paper in (("base-en-de", 3.3e18), ("big-en-de", 2.3e19)):
-        train = next(step for step in in_order([RECIPES[recipe].step()]) if step.stage == "train")
+        train = next(step for step in in_order([RECIPES[recipe].step()]) if step.stage.name == "train")
         said = estimate(train, P100)
         assert said is not None
         assert 0.2 * paper < said.flops < paper
@@ -48,7 +49,7 @@ def test_every_step_of_every_recipe_has_an_estimate(name: str) -> None:
 
 
 def test_more_devices_take_less_time_and_the_same_work() -> None:
-    few, many = spent(1e18, 8, P100, start=0), spent(1e18, 32, P100, start=0)
+    few, many = compute_time(1e18, 8, P100, start_s=0), compute_time(1e18, 32, P100, start_s=0)
     assert few is not None
     assert many is not None
     assert few.seconds == pytest.approx(4 * many.seconds)

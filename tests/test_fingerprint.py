@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from step_job import FileConfig, Inner, StepConfig
+from step_job import FileConfig, Inner, StepConfig, stage
 
 from jobs.errors import UserError
 from pipelines.recipes.recipes import RECIPES
@@ -18,7 +18,7 @@ from pipelines.steps.step import Step
 
 
 def step(config: object = StepConfig(), **inputs: Step) -> Step:
-    return Step(stage="test", job="step_job", config=config, inputs=inputs)
+    return Step(stage=stage("test"), config=config, inputs=inputs)
 
 
 def test_equal_configs_have_equal_names_and_other_ones_other_names() -> None:
@@ -35,17 +35,27 @@ def test_equal_configs_have_equal_names_and_other_ones_other_names() -> None:
 
 def test_stage_version_and_inputs_are_part_of_the_name() -> None:
     base = step()
-    assert replace(base, stage="other").fingerprint != base.fingerprint
-    assert replace(base, version=2).fingerprint != base.fingerprint
+    assert replace(base, stage=stage("other")).fingerprint != base.fingerprint
+    assert replace(base, stage=replace(base.stage, version=2)).fingerprint != base.fingerprint
     fed = step(StepConfig(), a=base)
     assert fed.fingerprint != base.fingerprint
     assert step(StepConfig(), b=base).fingerprint != fed.fingerprint, "the input's name counts"
     assert step(StepConfig(), a=step(StepConfig(value=2))).fingerprint != fed.fingerprint
 
 
+def test_rows_are_named_by_their_columns() -> None:
+    """A report's rows are hashed column by column, as the inputs of one name always were."""
+    one, two = step(StepConfig(value=1)), step(StepConfig(value=2))
+    rows = Step(stage=stage("test"), config=StepConfig(), rows=({"a": one, "b": two}, {"a": two, "b": two}))
+    columns = Step(stage=stage("test"), config=StepConfig(), inputs={"a": (one, two), "b": (two, two)})
+    assert rows.fingerprint == columns.fingerprint
+    assert list(rows.parents()) == list(columns.parents())
+
+
 def test_labels_tags_and_the_job_s_module_are_no_part_of_the_name() -> None:
     base = step()
-    assert replace(base, label="pet name", tags={"a": "b"}, job="elsewhere").fingerprint == base.fingerprint
+    moved = replace(base.stage, job="elsewhere", is_dataset=True)
+    assert replace(base, label="pet name", tags={"a": "b"}, stage=moved).fingerprint == base.fingerprint
 
 
 def test_a_place_is_no_part_of_the_name() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from step_job import StepConfig
+from step_job import StepConfig, stage
 
 from jobs.errors import UserError
 from jobs.storage import object_store
@@ -51,20 +51,20 @@ def test_a_writer_that_fails_leaves_nothing(bucket: str) -> None:
 def test_a_plan_and_a_record_on_s3(bucket: str) -> None:
     workspace = Workspace(bucket)
     workspace.check_writable()
-    step = Step(stage="a", job="step_job", config=StepConfig())
+    step = Step(stage=stage("a"), config=StepConfig())
     assert plan([step], workspace).steps[0].state == "to do"
     workspace.artifact(step).write_text("stale", "x")
     workspace.clear_leftovers(step)
     assert workspace.artifact(step).names() == []
     workspace.finish(step, {"value": 1}, {"when": "now", "seconds": 0.0})
     assert plan([step], workspace).steps[0].state == "done"
-    other = Step(stage="a", job="step_job", config=StepConfig(value=2))
+    other = Step(stage=stage("a"), config=StepConfig(value=2))
     assert plan([other], workspace).steps[0].why == "value default -> 2"
 
 
 def test_one_holder_at_a_time_on_s3(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = Workspace(bucket)
-    step = Step(stage="a", job="step_job", config=StepConfig(value=3))
+    step = Step(stage=stage("a"), config=StepConfig(value=3))
     with workspace.claim(step) as first:
         assert first
         with workspace.claim(step) as second:

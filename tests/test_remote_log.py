@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
-from step_job import StepConfig
+from step_job import StepConfig, stage
 
 from jobs.events import Progress
 from pipelines.steps.plan import Plan, PlannedStep
@@ -13,9 +13,9 @@ from pipelines.steps.step import Step
 from pipelines.terminal.live_table import RunScreen
 from pipelines.terminal.remote_log import follow_lines, told
 
-ONE = Step(stage="train", job="step_job", config=StepConfig(), label="A/h=1")
-TWO = Step(stage="train", job="step_job", config=StepConfig(value=2), label="A/h=16")
-LONG = Step(stage="translate", job="step_job", config=StepConfig(value=3), label="a label longer than its column")
+ONE = Step(stage=stage("train"), config=StepConfig(), label="A/h=1")
+TWO = Step(stage=stage("train"), config=StepConfig(value=2), label="A/h=16")
+LONG = Step(stage=stage("translate"), config=StepConfig(value=3), label="a label longer than its column")
 PLAN = Plan([PlannedStep(step, "to do", "never made") for step in (ONE, TWO, LONG)])
 RECORD = {"facts": {"bleu": 31.44}, "made": {"seconds": 75.0}}
 

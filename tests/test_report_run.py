@@ -35,10 +35,7 @@ def test_a_report_is_made_from_a_real_model(tmp_path: Path, ray_session: None) -
     rows = [make_row(tmp_path, name, bleu=40, perplexity=5, parameters=10) for name in ("first", "second")]
     random_directory(Path(rows[0].model.uri))
     out, said = Artifact(str(tmp_path / "out")), list[Event]()
-    inputs: dict[str, Any] = {
-        {"model": "models"}.get(step, step): tuple(getattr(row, step) for row in rows)
-        for step in rows[0].__dataclass_fields__
-    }
+    inputs: dict[str, Any] = {"rows": [dict(row.steps()) for row in rows]}
     config = ReportConfig(title="Two rows", recipe="demo", rows=("one", "two"))
     facts = report.run(config, **inputs, out=out, on=Resources(), log=said.append)
     assert facts["rows"] == 2

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from step_job import StepConfig
+from step_job import StepConfig, stage
 
 from jobs.configs import Resources
 from jobs.events import Event
+from jobs.train.stage import TRAIN
 from pipelines.execution import runner
-from pipelines.execution.runner import Outcome, Runner, demand, sentence_of, side_by_side, urgency
+from pipelines.execution.runner import Outcome, Runner, sentence_of, side_by_side, urgency
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES
 from pipelines.steps.plan import PlannedStep, in_order, plan
@@ -61,7 +62,7 @@ class Recorder:
 
 def step(label: str, config: StepConfig | None = None, **inputs: Step) -> Step:
     config = replace(config or StepConfig(), name=label)
-    return Step(stage="test", job="step_job", config=config, inputs=inputs, label=label)
+    return Step(stage=stage("test"), config=config, inputs=inputs, label=label)
 
 
 def make(workspace: Workspace, *targets: Step, cpus: float = 4) -> tuple[Outcome, Recorder]:
@@ -181,18 +182,18 @@ def test_a_crash_is_named_and_a_full_disk_is_a_sentence() -> None:
 
 def test_the_longest_training_starts_first_and_what_is_begun_before_it() -> None:
     steps = sorted(in_order([RECIPES["table3-demo"].step()]), key=urgency)
-    trainings = [step.label for step in steps if step.stage == "train"]
+    trainings = [step.label for step in steps if step.stage.name == "train"]
     assert trainings[:2] == ["big", "C/d=1024"]
     assert trainings[-1] == "C/d=256"
-    assert {step.stage for step in steps[-20:]} == {"train"}
+    assert {step.stage.name for step in steps[-20:]} == {"train"}
 
 
 def test_trainings_side_by_side_share_the_workers() -> None:
     on = Resources()
-    train = Step(stage="train", job="step_job", config=StepConfig())
-    assert demand(train, on).cpus == 2
-    assert side_by_side(train, on, 4).train.workers == 1
-    assert side_by_side(train, on, 0).train.workers == 2
+    train = Step(stage=TRAIN, config=StepConfig())
+    assert TRAIN.demand(on).cpus == 2
+    assert side_by_side(train, on, 5).train.workers == 1
+    assert side_by_side(train, on, 1).train.workers == 2
 
 
 def test_a_step_that_says_nothing_is_pointed_out(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from mlflow.tracking import MlflowClient
 from step_job import StepConfig
 
 from jobs.events import Metrics
+from jobs.score.stage import SCORE
+from jobs.train.stage import TRAIN
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES
 from pipelines.steps.step import Step
@@ -35,7 +37,7 @@ RECORD: dict[str, Any] = {
 
 
 def test_a_curve_interrupted_and_gone_over_again_has_each_point_once(workspace: Workspace) -> None:
-    step = Step(stage="train", job="step_job", config=StepConfig(), label="base")
+    step = Step(stage=TRAIN, config=StepConfig(), label="base")
     out = workspace.artifact(step)
     first = tracker_in(workspace)
     run = first.begin(step, out)
@@ -62,7 +64,7 @@ def test_a_curve_interrupted_and_gone_over_again_has_each_point_once(workspace: 
 
 def test_a_found_step_points_at_the_run_that_made_it(workspace: Workspace) -> None:
     tracker = tracker_in(workspace)
-    step = Step(stage="score", job="step_job", config=StepConfig(), label="base", tags={"attn.set": "dev"})
+    step = Step(stage=SCORE, config=StepConfig(), label="base", tags={"attn.set": "dev"})
     tracker.found(step, RECORD)
     tracker.close("FINISHED")
     client = MlflowClient(tracking_uri=tracking_uri(workspace))
@@ -77,7 +79,7 @@ def test_a_found_step_points_at_the_run_that_made_it(workspace: Workspace) -> No
 
 def test_what_a_killed_run_had_not_written_yet_is_made_up_for(workspace: Workspace) -> None:
     """Killed between the record and the last points of the curve."""
-    step = Step(stage="train", job="step_job", config=StepConfig(), label="base")
+    step = Step(stage=TRAIN, config=StepConfig(), label="base")
     out = workspace.artifact(step)
     killed = tracker_in(workspace)
     run = killed.begin(step, out)

@@ -6,7 +6,7 @@ Reads   every result of every row      Writes  report.html (self-contained), rep
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import ray
@@ -24,23 +24,14 @@ from transformer.translator import MODEL_FILES, Translator
 def run(
     config: ReportConfig,
     *,
-    corpora: Sequence[Artifact],
-    vocabulary: Sequence[Artifact],
-    shards: Sequence[Artifact],
-    training: Sequence[Artifact],
-    models: Sequence[Artifact],
-    translations: Sequence[Artifact],
-    scores: Sequence[Artifact],
+    rows: Sequence[Mapping[str, Artifact]],
     out: Artifact,
     on: Resources,
     log: Log,
 ) -> Facts:
     """Facts: rows, bleu and perplexity of the first row, and the attention entropy of its heads in bits."""
     log(Progress(0, 3, "parts", "reading"))
-    inputs = [
-        Inputs(corpora=c, vocabulary=v, shards=s, training=t, model=m, translations=r, scores=e)
-        for c, v, s, t, m, r, e in zip(corpora, vocabulary, shards, training, models, translations, scores, strict=True)
-    ]
+    inputs = [Inputs.of(row) for row in rows]
     if len(inputs) != len(config.rows) or not inputs:
         raise UserError(f"The report has {len(config.rows)} names of rows for {len(inputs)} rows of results.")
     samples, pictures, others = look_closely(config, inputs, log)

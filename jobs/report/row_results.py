@@ -36,6 +36,11 @@ class Inputs:
     translations: Artifact
     scores: Artifact
 
+    @staticmethod
+    def of(row: Mapping[str, Artifact]) -> Inputs:
+        """From the names that the report's fingerprint is made of (pipelines/steps/stages.py, `Row.steps`)."""
+        return Inputs(**{"model" if name == "models" else name: artifact for name, artifact in row.items()})
+
     def steps(self) -> Iterator[tuple[str, Artifact]]:
         for name in self.__dataclass_fields__:
             yield name, getattr(self, name)

@@ -14,7 +14,7 @@ from pipelines.terminal.json_output import print_json
 def data(args: argparse.Namespace) -> int:
     recipe, targets = from_arguments.targets(args)
     workspace = Workspace(args.workspace)
-    steps = {step.stage: step for step in reversed(in_order(targets)) if step.label in ("", "train")}
+    steps = {step.stage.name: step for step in reversed(in_order(targets)) if step.label in ("", "train")}
     for stage in ("corpora", "vocabulary", "shards"):
         workspace.finished(steps[stage], recipe.name)
     data_facts = importlib.import_module("jobs.shards.inspect")

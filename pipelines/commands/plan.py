@@ -12,9 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.cluster.profiles import load_profile
+from jobs.stage import Estimate
+from jobs.train.stage import TRAIN
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import from_arguments
-from pipelines.steps.estimate import Estimate, estimate, total
+from pipelines.steps.estimate import estimate, total
 from pipelines.steps.plan import PlannedStep
 from pipelines.steps.plan import plan as make_plan
 from pipelines.terminal.json_output import print_json
@@ -39,7 +41,7 @@ def plan(args: argparse.Namespace) -> int:
         table.add_row(each.step.name, each.step.fingerprint, Text(each.state, style=colour), takes, each.why)
     console = Console(highlight=False)
     console.print(table)
-    models = sum(step.step.stage == "train" for step in planned.steps)
+    models = sum(step.step.stage is TRAIN for step in planned.steps)
     of_models = "1 model" if models == 1 else f"{models} models"
     console.print(
         f"\n{recipe.name}: {len(planned.steps)} steps, {len(planned.to_do)} to do, {of_models}, in {workspace.uri}",
@@ -62,7 +64,7 @@ def _bill(cost: Estimate, profile: str) -> str:
 def _planned(planned: PlannedStep, cost: Estimate | None) -> Mapping[str, Any]:
     step = planned.step
     return {
-        "stage": step.stage, "label": step.label, "fingerprint": step.fingerprint,
+        "stage": step.stage.name, "label": step.label, "fingerprint": step.fingerprint,
         "state": planned.state, "why": planned.why, "config": step.identity()["config"],
         "inputs": step.input_fingerprints(), "tags": dict(step.tags),
         "estimate": asdict(cost) if cost is not None else None,

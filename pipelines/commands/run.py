@@ -17,6 +17,7 @@ from rich.text import Text
 
 from jobs.cluster import connect as cluster
 from jobs.cluster.profiles import load_profile
+from jobs.report.stage import REPORT
 from pipelines.execution.runner import Outcome, Runner
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import from_arguments
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
             said, took = how_far_off(made_steps, outcome.records, on)
             if said:  # of one's own text nobody can tell
                 console.print(f"Steps added up: {duration(took)}; the plan had said {duration(said)}.")
-        if targets[-1].stage == "report":
+        if targets[-1].stage is REPORT:
             report = workspace.artifact(targets[-1])
             run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report)
         return 0

@@ -26,7 +26,7 @@ def model_directory(args: argparse.Namespace) -> Iterator[Path]:
         return
     recipe = recipe_named(args.model)
     workspace = Workspace(args.workspace)
-    step = next(each for each in in_order([recipe.step(args.changes)]) if each.stage == "average")
+    step = next(each for each in in_order([recipe.step(args.changes)]) if each.stage.is_model)
     workspace.finished(step, recipe.name)
     with workspace.artifact(step).directory() as directory:
         yield directory

@@ -17,24 +17,24 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jobs.configs import Resources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics
+from jobs.stage import Demand
 from jobs.storage.artifacts import Artifact
 from jobs.train import prometheus
 from pipelines.execution.provenance import made_now
 from pipelines.execution.workspace import Workspace
-from pipelines.steps.estimate import training_flops
+from pipelines.steps.estimate import flops
 from pipelines.steps.plan import Plan, PlannedStep, in_order
 from pipelines.steps.step import Step
 from pipelines.tracking.writer import StepRun, Tracker
 
 POLL_S = 1.0
 SILENT_S = 60.0  # a step that has said nothing for so long is said to be silent, and again after as long
-OF_MODELS = ("train", "translate")  # stages that take as many workers as the profile gives them
 NO_SPACE = os.strerror(errno.ENOSPC)  # by its words: not every library keeps the number
 AGAIN = "run the same command again when it is well."
 
@@ -62,37 +62,14 @@ class Outcome:
     skipped: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Demand:
-    cpus: float = 1.0
-    gpus: float = 0.0
-
-
-def demand(step: Step, on: Resources) -> Demand:
-    """What a step takes of the cluster while it runs."""
-    if step.stage == "train":
-        return Demand(on.train.workers * on.train.cpus_per_worker, on.train.workers * on.train.gpus_per_worker)
-    if step.stage == "translate":
-        each = on.translate
-        return Demand(each.actors * each.cpus_per_actor, each.actors * each.gpus_per_actor)
-    if step.stage == "shards":
-        return Demand(on.data.tasks * on.data.cpus_per_task)
-    return Demand()
-
-
-def side_by_side(step: Step, on: Resources, others: int) -> Resources:
-    """Several models at once, each on fewer workers, beat one after the other on all: less waiting for each other.
-
-    Training and translating are the same on any number of workers, so this changes no result.
-    """
-    workers = on.train.workers if step.stage == "train" else on.translate.actors
-    share = max(1, workers // (1 + others))
-    return replace(on, train=replace(on.train, workers=share), translate=replace(on.translate, actors=share))
+def side_by_side(step: Step, on: Resources, among: int) -> Resources:
+    """Several models at once, each on fewer workers, beat one after the other on all: less waiting for each other."""
+    return step.stage.divide(on, among) if step.stage.divide else on
 
 
 def urgency(step: Step) -> float:
     """What is begun is finished first; of trainings the longest starts first, so that none is left over at the end."""
-    return -training_flops(step) if step.stage == "train" else -math.inf
+    return -flops(step) if step.stage.flops else -math.inf
 
 
 class Silence:
@@ -161,7 +138,7 @@ class Runner:
     def _register(self, finished: list[Step]) -> None:
         """Every model that a test set has judged, found or made, once."""
         for step in finished:
-            if step.stage == "score" and step.tags.get("attn.set") == "test":
+            if step.stage.judges_model and step.tags.get("attn.set") == "test":
                 model = self.workspace.artifact(model_of(step))
                 self.tracker.model(step, self.outcome.records[step.key], model)
 
@@ -173,10 +150,10 @@ class Runner:
         return bool(lost)
 
     def _start_what_fits(self, waiting: list[Step]) -> None:
-        of_models = sum(step.stage in OF_MODELS for step in [*waiting, *self.running.values()])
+        dividing = sum(step.stage.divide is not None for step in [*waiting, *self.running.values()])
         for step in list(waiting):
-            on = side_by_side(step, self.on, of_models - 1) if step.stage in OF_MODELS else self.on
-            need = demand(step, on)
+            on = side_by_side(step, self.on, dividing)
+            need = step.stage.demand(on)
             fits = need.cpus <= self.free["cpus"] and need.gpus <= self.free["gpus"]
             if not fits and self.running:
                 continue  # with nothing running, start it anyway: the job itself says what is missing
@@ -255,7 +232,9 @@ class Runner:
             self.screen.event(step, event)
 
         try:
-            facts = importlib.import_module(step.job).run(step.config, **self._inputs(step), out=out, on=on, log=log)
+            facts = importlib.import_module(step.stage.job).run(
+                step.config, **self._inputs(step), out=out, on=on, log=log
+            )
         except BaseException as error:
             run.end("FAILED", sentence=sentence_of(error))
             raise
@@ -265,21 +244,24 @@ class Runner:
 
     def _track_end(self, step: Step, run: StepRun, out: Artifact, record: Mapping[str, Any]) -> None:
         run.facts(step, record)
-        if step.stage in ("report", "score"):
+        if step.stage.publishes_files:
             run.files(out)
         run.end("FINISHED")
 
-    def _inputs(self, step: Step) -> dict[str, Artifact | tuple[Artifact, ...]]:
+    def _inputs(self, step: Step) -> dict[str, Any]:
         at = self.workspace.artifact
-        return {
+        inputs: dict[str, Any] = {
             name: tuple(at(each) for each in value) if isinstance(value, tuple) else at(value)
             for name, value in step.inputs.items()
         }
+        if step.rows:
+            inputs["rows"] = [{name: at(each) for name, each in row.items()} for row in step.rows]
+        return inputs
 
 
 def model_of(score: Step) -> Step:
     """The model whose translations a score is of."""
-    return next(each for each in in_order([score]) if each.stage == "average")
+    return next(each for each in in_order([score]) if each.stage.is_model)
 
 
 def sentence_of(error: BaseException) -> str:

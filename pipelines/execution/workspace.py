@@ -62,7 +62,9 @@ class Workspace:
         """The record of a step that must have been made."""
         record = self.record(step)
         if record is None:
-            raise UserError(f"{step.stage} of {recipe} is not made yet in {self.uri}: `attn run {recipe}` makes it.")
+            raise UserError(
+                f"{step.stage.name} of {recipe} is not made yet in {self.uri}: `attn run {recipe}` makes it."
+            )
         return record
 
     def records(self, steps: Sequence[Step]) -> list[Mapping[str, Any] | None]:

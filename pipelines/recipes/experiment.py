@@ -5,6 +5,7 @@ The sections are what `--set section.field=value` reaches. Every default is the 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -13,7 +14,7 @@ from jobs.configs import (
     ArchivesCorpus,
     AverageConfig,
     CleaningConfig,
-    CorpusConfig,
+    Corpus,
     DemoCorpus,
     FilesCorpus,
     ScoreConfig,
@@ -28,8 +29,24 @@ from pipelines.steps import stages
 from transformer.config import ModelConfig, SearchConfig, TrainingConfig
 
 
+class Text(ABC):
+    """Where an experiment's text comes from: a kind of corpus for each split."""
+
+    @abstractmethod
+    def corpora(self) -> Mapping[str, Corpus]:
+        """By split: train, dev, test."""
+
+    def lines(self, split: str) -> int | None:
+        """How many lines a development or test set is known to have."""
+        return None
+
+    def cleaning(self) -> CleaningConfig:
+        """What is dropped unless single filters are set."""
+        return CleaningConfig()
+
+
 @dataclass(frozen=True, kw_only=True)
-class DemoText:
+class DemoText(Text):
     """How much of the demo language."""
 
     train_pairs: int = 40_000
@@ -37,7 +54,7 @@ class DemoText:
     test_pairs: int = 1_000
     seed: int = 1
 
-    def corpora(self) -> Mapping[str, CorpusConfig]:
+    def corpora(self) -> Mapping[str, Corpus]:
         return {
             "train": DemoCorpus(split="train", pairs=self.train_pairs, seed=self.seed),
             "dev": DemoCorpus(split="dev", pairs=self.dev_pairs, seed=self.seed),
@@ -49,7 +66,7 @@ class DemoText:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilesText:
+class FilesText(Text):
     """The user's own parallel text, plain or gzip: line N of a source translates line N of its target."""
 
     train_source: str = ""
@@ -61,7 +78,7 @@ class FilesText:
     source_language: str = "en"
     target_language: str = "de"
 
-    def corpora(self) -> Mapping[str, CorpusConfig]:
+    def corpora(self) -> Mapping[str, Corpus]:
         missing = [name for name in self.__dataclass_fields__ if not getattr(self, name)]
         if missing:
             raise UserError(
@@ -79,12 +96,9 @@ class FilesText:
             target_language=self.target_language,
         )
 
-    def lines(self, split: str) -> int | None:
-        return None
-
 
 @dataclass(frozen=True, kw_only=True)
-class WmtText:
+class WmtText(Text):
     """A language pair of pipelines/recipes/language_pairs.py. `from` names a directory to look for the archives in.
 
     `cleaning` is the paper's (nothing but over-long pairs goes) or the usual one of today; `shards.cleaning` sets
@@ -92,31 +106,31 @@ class WmtText:
     """
 
     pair: str = "en-de"
-    cleaning: Profile = "paper"
+    cleaning_profile: Profile = field(default="paper", metadata={"spelled": "cleaning"})
     from_directory: str | None = field(default=None, metadata={"spelled": "from"})
 
-    def corpora(self) -> Mapping[str, CorpusConfig]:
+    def corpora(self) -> Mapping[str, Corpus]:
         pair = PAIRS[self.pair]
         train = ArchivesCorpus(
             archives=pair.archives,
             source_language=pair.source,
             target_language=pair.target,
-            from_directory=self.from_directory,
         )
-        dev = pair.dev
-        if isinstance(dev, ArchivesCorpus):
-            dev = replace(dev, from_directory=self.from_directory)
-        return {"train": train, "dev": dev, "test": pair.test}
+        corpora = {"train": train, "dev": pair.dev, "test": pair.test}
+        return {split: corpus.look_in(self.from_directory) for split, corpus in corpora.items()}
 
     def lines(self, split: str) -> int | None:
         return PAIRS[self.pair].dev_lines if split == "dev" else PAIRS[self.pair].test_lines
+
+    def cleaning(self) -> CleaningConfig:
+        return PROFILES[self.cleaning_profile]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """One model, from its text to its score."""
 
-    corpus: DemoText | FilesText | WmtText = field(default_factory=WmtText, metadata={"aliases": ("corpora",)})
+    corpus: Text = field(default_factory=WmtText, metadata={"aliases": ("corpora",)})
     vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
     shards: ShardConfig = field(default_factory=ShardConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -128,8 +142,8 @@ class Experiment:
 
 def cleaned(experiment: Experiment) -> ShardConfig:
     """The shards with the cleaning that the corpus asks for, unless single filters were set."""
-    if isinstance(experiment.corpus, WmtText) and experiment.shards.cleaning == CleaningConfig():
-        return replace(experiment.shards, cleaning=PROFILES[experiment.corpus.cleaning])
+    if experiment.shards.cleaning == CleaningConfig():
+        return replace(experiment.shards, cleaning=experiment.corpus.cleaning())
     return experiment.shards
 
 
@@ -142,9 +156,9 @@ def row(
     shards = stages.shards(cleaned(experiment), texts["train"], subwords, "train")
     unfiltered = ShardConfig(cleaning=CleaningConfig(max_subwords=experiment.shards.cleaning.max_subwords))
     dev = stages.shards(unfiltered, texts["dev"], subwords, "dev")
-    training = stages.training(TrainConfig(model=experiment.model, training=experiment.training), shards, dev, name)
-    model = stages.averaged(experiment.average, training, subwords, name)
-    translated = stages.translations(TranslateConfig(search=experiment.translation), model, texts[scored_on], name)
+    training = stages.train(TrainConfig(model=experiment.model, training=experiment.training), shards, dev, name)
+    model = stages.average(experiment.average, training, subwords, name)
+    translated = stages.translate(TranslateConfig(search=experiment.translation), model, texts[scored_on], name)
     lines = experiment.corpus.lines(scored_on)
     scoring = ScoreConfig(lines=lines, bootstrap=experiment.scoring.bootstrap, seed=experiment.scoring.seed)
     return stages.Row(
@@ -155,5 +169,5 @@ def row(
         training=training,
         model=model,
         translations=translated,
-        scores=stages.scores(scoring, translated, name, {"attn.set": scored_on, "attn.row": name, **(tags or {})}),
+        scores=stages.score(scoring, translated, name, {"attn.set": scored_on, "attn.row": name, **(tags or {})}),
     )

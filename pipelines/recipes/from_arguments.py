@@ -28,7 +28,7 @@ def targets(args: argparse.Namespace) -> tuple[Recipe, list[Step]]:
         return recipe, [last]
     stopping = until(last, args.until)
     if not stopping:
-        nearest("stage", args.until, dict.fromkeys(step.stage for step in in_order([last])))
+        nearest("stage", args.until, dict.fromkeys(step.stage.name for step in in_order([last])))
     return recipe, stopping
 
 

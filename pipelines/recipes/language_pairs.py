@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from jobs.configs import Archive, ArchivesCorpus, CleaningConfig, CorpusConfig, SacrebleuSet
+from jobs.configs import Archive, ArchivesCorpus, CleaningConfig, Corpus, SacrebleuSet
 
 STATMT = ("http://www.statmt.org", "https://www.statmt.org", "https://data.statmt.org")
 
@@ -38,9 +38,9 @@ class LanguagePair:
     source: str
     target: str
     archives: tuple[Archive, ...]
-    dev: CorpusConfig
+    dev: Corpus
     dev_lines: int
-    test: CorpusConfig
+    test: Corpus
     test_lines: int
     vocabulary_kind: Literal["bpe", "unigram"]
     vocabulary_size: int

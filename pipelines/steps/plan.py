@@ -29,7 +29,7 @@ def in_order(targets: Iterable[Step]) -> list[Step]:
 
 def until(target: Step, stage: str) -> list[Step]:
     """The steps of one stage, to stop there instead of at the target."""
-    return [step for step in in_order([target]) if step.stage == stage]
+    return [step for step in in_order([target]) if step.stage.name == stage]
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ def plan(targets: Iterable[Step], workspace: Workspace) -> Plan:
             continue
         waits = [parent for parent in step.parents() if parent.key in pending]
         pending.add(step.key)
-        if step.stage not in older:
-            older[step.stage] = workspace.recent_records(step.stage, RECENT)
-        planned.append(PlannedStep(step, "to do", explain(step, waits, older[step.stage])))
+        if step.stage.name not in older:
+            older[step.stage.name] = workspace.recent_records(step.stage.name, RECENT)
+        planned.append(PlannedStep(step, "to do", explain(step, waits, older[step.stage.name])))
     return Plan(planned)
 
 
@@ -75,12 +75,12 @@ def explain(step: Step, waits: Sequence[Step], older: Sequence[Mapping[str, Any]
     if not candidates:
         return "never made"
     fewest, record = min(candidates, key=lambda pair: len(pair[0]))
-    if record["version"] != step.version:
-        fewest = [f"version {record['version']} -> {step.version}", *fewest]
+    if record["version"] != step.stage.version:
+        fewest = [f"version {record['version']} -> {step.stage.version}", *fewest]
     if fewest:
         return ", ".join(fewest[:3]) + (f" and {len(fewest) - 3} more" if len(fewest) > 3 else "")
     if waits:
-        return "follows " + ", ".join(sorted({parent.stage for parent in waits}))
+        return "follows " + ", ".join(sorted({parent.stage.name for parent in waits}))
     changed = [name for name, value in step.input_fingerprints().items() if record["inputs"].get(name) != value]
     return "other " + ", ".join(changed)
 

@@ -1,8 +1,8 @@
-"""The stages of the pipeline: what each is called, which job makes it, and from what.
+"""A step of each stage, and the row that they form: one model from its data to its score.
 
     corpora -> vocabulary -> shards -> train -> average -> translate -> score -> report
 
-A job whose meaning changes gets its `version` raised here, in the same commit; the plan says what is made anew.
+What a stage is stands in `jobs/<stage>/stage.py`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from jobs.average.stage import AVERAGE
 from jobs.configs import (
     AverageConfig,
-    CorpusConfig,
+    Corpus,
     ReportConfig,
     ScoreConfig,
     ShardConfig,
@@ -20,40 +21,42 @@ from jobs.configs import (
     TranslateConfig,
     VocabularyConfig,
 )
+from jobs.corpora.stage import CORPORA
+from jobs.report.stage import REPORT
+from jobs.score.stage import SCORE
+from jobs.shards.stage import SHARDS
+from jobs.train.stage import TRAIN
+from jobs.translate.stage import TRANSLATE
+from jobs.vocabulary.stage import VOCABULARY
 from pipelines.steps.step import Step
 
 
-def corpora(config: CorpusConfig, label: str = "") -> Step:
-    return Step(stage="corpora", job="jobs.corpora.job", config=config, label=label)
+def corpora(config: Corpus, label: str = "") -> Step:
+    return Step(stage=CORPORA, config=config, label=label)
 
 
 def vocabulary(config: VocabularyConfig, corpora: Step) -> Step:
-    return Step(stage="vocabulary", job="jobs.vocabulary.job", config=config, inputs={"corpora": corpora})
+    return Step(stage=VOCABULARY, config=config, inputs={"corpora": corpora})
 
 
 def shards(config: ShardConfig, corpora: Step, vocabulary: Step, label: str = "") -> Step:
-    inputs = {"corpora": corpora, "vocabulary": vocabulary}
-    return Step(stage="shards", job="jobs.shards.job", config=config, inputs=inputs, label=label, version=2)
+    return Step(stage=SHARDS, config=config, inputs={"corpora": corpora, "vocabulary": vocabulary}, label=label)
 
 
-def training(config: TrainConfig, shards: Step, dev: Step, label: str = "") -> Step:
-    inputs = {"shards": shards, "dev": dev}
-    return Step(stage="train", job="jobs.train.job", config=config, inputs=inputs, label=label, version=2)
+def train(config: TrainConfig, shards: Step, dev: Step, label: str = "") -> Step:
+    return Step(stage=TRAIN, config=config, inputs={"shards": shards, "dev": dev}, label=label)
 
 
-def averaged(config: AverageConfig, training: Step, vocabulary: Step, label: str = "") -> Step:
-    inputs = {"training": training, "vocabulary": vocabulary}
-    return Step(stage="average", job="jobs.average.job", config=config, inputs=inputs, label=label)
+def average(config: AverageConfig, training: Step, vocabulary: Step, label: str = "") -> Step:
+    return Step(stage=AVERAGE, config=config, inputs={"training": training, "vocabulary": vocabulary}, label=label)
 
 
-def translations(config: TranslateConfig, model: Step, testset: Step, label: str = "") -> Step:
-    inputs = {"model": model, "testset": testset}
-    return Step(stage="translate", job="jobs.translate.job", config=config, inputs=inputs, label=label)
+def translate(config: TranslateConfig, model: Step, testset: Step, label: str = "") -> Step:
+    return Step(stage=TRANSLATE, config=config, inputs={"model": model, "testset": testset}, label=label)
 
 
-def scores(config: ScoreConfig, translations: Step, label: str = "", tags: Mapping[str, str] | None = None) -> Step:
-    inputs = {"translations": translations}
-    return Step(stage="score", job="jobs.score.job", config=config, inputs=inputs, label=label, tags=tags or {})
+def score(config: ScoreConfig, translations: Step, label: str = "", tags: Mapping[str, str] | None = None) -> Step:
+    return Step(stage=SCORE, config=config, inputs={"translations": translations}, label=label, tags=tags or {})
 
 
 @dataclass(frozen=True)
@@ -69,15 +72,18 @@ class Row:
     translations: Step
     scores: Step
 
+    def steps(self) -> dict[str, Step]:
+        """By the names that the report's fingerprint is made of."""
+        return {
+            "corpora": self.corpora,
+            "vocabulary": self.vocabulary,
+            "shards": self.shards,
+            "training": self.training,
+            "models": self.model,
+            "translations": self.translations,
+            "scores": self.scores,
+        }
+
 
 def report(config: ReportConfig, rows: Sequence[Row]) -> Step:
-    inputs = {
-        "corpora": tuple(row.corpora for row in rows),
-        "vocabulary": tuple(row.vocabulary for row in rows),
-        "shards": tuple(row.shards for row in rows),
-        "training": tuple(row.training for row in rows),
-        "models": tuple(row.model for row in rows),
-        "translations": tuple(row.translations for row in rows),
-        "scores": tuple(row.scores for row in rows),
-    }
-    return Step(stage="report", job="jobs.report.job", config=config, inputs=inputs, label=config.recipe)
+    return Step(stage=REPORT, config=config, rows=tuple(row.steps() for row in rows), label=config.recipe)

@@ -228,7 +228,7 @@ class Tracker:
     def _created(self, step: Step, tags: Mapping[str, str]) -> str:
         all_tags = {
             "mlflow.parentRunId": self.parent,
-            "attn.stage": step.stage,
+            "attn.stage": step.stage.name,
             "attn.fingerprint": step.fingerprint,
             "attn.recipe": self.recipe,
             **step.tags,
@@ -238,7 +238,7 @@ class Tracker:
         params = [Param(name, value) for name, value in parameters(step).items()]
         for start in range(0, len(params), 100):
             self.client.log_batch(run_id, params=params[start : start + 100])
-        datasets = [dataset_input(parent) for parent in step.parents() if parent.stage in ("corpora", "shards")]
+        datasets = [dataset_input(parent) for parent in step.parents() if parent.stage.is_dataset]
         if datasets:
             self.client.log_inputs(run_id, datasets=datasets[:20])
         return run_id
@@ -265,8 +265,8 @@ class Tracker:
         if self._reopened(run, out) != run_id:
             return
         run.id.set_result(run_id)
-        if step.stage == "train":
-            points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
+        if step.stage.curve:
+            points = [json.loads(line) for line in out.read_text(step.stage.curve).splitlines()]
             now = int(time.time() * 1000)
             run.write([Metric(n, float(v), now, p["update"]) for p in points for n, v in p.items() if n != "update"])
         self.write_facts(run_id, step, record)
@@ -292,7 +292,7 @@ class Tracker:
         metrics.append(Metric("seconds_to_make", float(record["made"]["seconds"]), now, 0))
         words = {name: value for name, value in record["facts"].items() if isinstance(value, str)}
         tags = [RunTag(f"attn.fact.{name}", value) for name, value in words.items()]
-        if step.stage == "train":  # the curve has these names; its last point is the fact
+        if step.stage.curve:  # the curve has these names; its last point is the fact
             metrics = [metric for metric in metrics if metric.key not in CURVE]
         self.client.log_batch(run_id, metrics=metrics, tags=tags)
 
@@ -320,7 +320,7 @@ def parameters(step: Step) -> dict[str, str]:
     A name that two stages use is the step's own, or that of the stage nearest to it.
     """
     found: dict[str, str] = {}
-    for ancestor in reversed(in_order([step])) if step.stage != "report" else [step]:
+    for ancestor in [step] if step.stage.describes_itself_only else reversed(in_order([step])):
         for path, value in flatten(settings_of(ancestor.config)).items():
             found.setdefault(path.rpartition(".")[2], str(value)[:500])
     return found

@@ -1,0 +1,43 @@
+"""Two text files of the user's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import IO, cast
+
+from jobs.configs import FilesCorpus, Resources
+from jobs.corpora.aligned_lines import Tally, align, lines_of
+from jobs.corpora.reading import Reading, TaskReport, write
+from jobs.errors import UserError
+from jobs.events import Log
+from jobs.storage import object_store
+from jobs.storage.artifacts import Artifact
+
+
+def read(config: FilesCorpus, out: Artifact, on: Resources, log: Log) -> Reading:
+    return Reading([partial(read_files, config.source, config.target, out)], here=True)
+
+
+def open_file(address: str) -> IO[bytes]:
+    """A file of the user's, by its path or by an object store's address."""
+    try:
+        if "://" in address:
+            system, path = object_store.resolve(address)
+            return cast(IO[bytes], system.open_input_stream(path))
+        return open(os.path.expanduser(address), "rb")
+    except FileNotFoundError:
+        raise UserError(f"There is no file {address}.") from None
+    except IsADirectoryError:
+        raise UserError(f"{address} is a directory, not a file of sentences.") from None
+    except OSError as error:
+        raise UserError(f"{address} cannot be read: {error.strerror or error}.") from error
+
+
+def read_files(source: str, target: str, out: Artifact) -> Iterator[TaskReport]:
+    tally = Tally(os.path.basename(source), sides=(source, target))
+    with ExitStack() as opened:
+        texts = [lines_of(opened.enter_context(open_file(address)), address) for address in (source, target)]
+        yield from write(tally, align(texts[0], texts[1], tally), out)
