@@ -16,7 +16,9 @@ from jobs.train.stage import TRAIN
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES
 from pipelines.steps.step import Step
-from pipelines.tracking.writer import RUN_FILE, Tracker, parameters, shown, tracking_uri
+from pipelines.tracking import query
+from pipelines.tracking.settings import parameters
+from pipelines.tracking.writer import RUN_FILE, Tracker, shown, tracking_uri
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +34,7 @@ def tracker_in(workspace: Workspace) -> Tracker:
 
 RECORD: dict[str, Any] = {
     "facts": {"bleu": 30.5, "bleu_signature": "nrefs:1"},
-    "made": {"seconds": 2.0, "run_id": "abc", "when": "now"},
+    "made": {"seconds": 2.0, "run_id": "abc", "when": "2026-01-02T03:04:05+00:00"},
 }
 
 
@@ -77,6 +79,24 @@ def test_a_found_step_points_at_the_run_that_made_it(workspace: Workspace) -> No
     assert client.get_run(tracker.parent).info.status == "FINISHED"
 
 
+def test_one_measurement_is_counted_once_however_often_it_is_found(workspace: Workspace) -> None:
+    tags = {"attn.set": "dev", "attn.row": "base"}
+    step = Step(stage=SCORE, config=StepConfig(), label="base", tags=tags)
+    other_row = Step(stage=SCORE, config=StepConfig(), label="base", tags={**tags, "attn.row": "another name"})
+    for _ in range(3):
+        tracker = tracker_in(workspace)
+        tracker.found(step, RECORD)
+        tracker.found(other_row, RECORD)
+        tracker.close("FINISHED")
+    client = MlflowClient(tracking_uri=tracking_uri(workspace))
+    scores = client.search_runs([tracker.experiment], "tags.`attn.stage` = 'score'")
+    assert sorted(run.data.tags["attn.row"] for run in scores) == ["another name", "base"]
+    parents = client.search_runs([tracker.experiment], "tags.`attn.stage` = 'run'")
+    assert len(parents) == 3, "every run is seen, and points at what it found"
+    assert parents[0].data.tags["attn.found"] == "abc,abc"
+    assert {result.when for result in query.read(client, None, None)} == {"2026-01-02 03:04"}, "when it was measured"
+
+
 def test_what_a_killed_run_had_not_written_yet_is_made_up_for(workspace: Workspace) -> None:
     """Killed between the record and the last points of the curve."""
     step = Step(stage=TRAIN, config=StepConfig(), label="base")
@@ -102,7 +122,7 @@ def test_what_a_killed_run_had_not_written_yet_is_made_up_for(workspace: Workspa
 
 
 def test_a_score_carries_every_setting_that_led_to_it() -> None:
-    score = next(iter(RECIPES["demo"].step().inputs["scores"]))
+    score = RECIPES["demo"].step().rows[0]["scores"]
     found = parameters(score)
     assert found["num_heads"] == "4"
     assert found["label_smoothing"] == "0.1"

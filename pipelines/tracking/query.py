@@ -75,11 +75,18 @@ def result_of(run: Run) -> Result:
         seed=tags.get("attn.seed", run.data.params.get("seed", "")),
         set=tags.get("attn.set", ""),
         fingerprint=tags.get("attn.fingerprint", ""),
-        when=f"{datetime.fromtimestamp(run.info.start_time / 1000, UTC):%Y-%m-%d %H:%M}",
+        when=measured_at(run),
         metrics=run.data.metrics,
         params=run.data.params,
         tags=tags,
     )
+
+
+def measured_at(run: Run) -> str:
+    """When the figures were made, which for a step that was found done is before its run. Minutes, UTC."""
+    made = run.data.tags.get("attn.made_when")
+    when = datetime.fromisoformat(made) if made else datetime.fromtimestamp(run.info.start_time / 1000, UTC)
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def quoted(where: str) -> str:

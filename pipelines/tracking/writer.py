@@ -1,8 +1,9 @@
 """Everything that is run, in MLflow: one experiment per recipe, one parent run per `attn run`, one child run per step.
 
-A step that was found done appears as a child that points at the run that made it. A step that was interrupted goes on
-in the run it began, and a point of a curve is written once, however often training went over it. All writing is done by
-one thread that waits out a tracking server's absence, so that training never does.
+A step that was found done appears in a recipe's experiment once, as a child that points at the run that made it; a
+rerun that finds everything done adds its parent run and nothing else. A step that was interrupted goes on in the run it
+began, and a point of a curve is written once, however often training went over it. All writing is done by one thread
+(background.py), so that training never waits for a tracking server.
 """
 
 from __future__ import annotations
@@ -11,16 +12,14 @@ import contextlib
 import json
 import logging
 import os
-import queue
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
@@ -28,12 +27,12 @@ from jobs.errors import UserError
 from jobs.events import Metrics
 from jobs.storage.artifacts import WORK, Artifact
 from pipelines.execution.workspace import Workspace
-from pipelines.steps.plan import flatten, in_order
 from pipelines.steps.step import Step
+from pipelines.tracking.background import BackgroundWriter
 from pipelines.tracking.registry import is_registered, log_model
+from pipelines.tracking.settings import dataset_input, parameters
 
 BATCH_S = 1.0  # curve points are written together, about so often
-PATIENCE_S = 60.0  # at the end, wait so long for an absent server
 HURRY_S = 30.0  # and so long for anything at all when we were told to stop
 RUN_FILE = ".mlflow.json"  # beside the results: an interrupted step is tracked on in the same run
 
@@ -55,57 +54,6 @@ def reader(workspace: Workspace) -> MlflowClient:
     if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
         raise UserError(f"Nothing is tracked in {workspace.uri} yet: `attn run demo` makes a first result.")
     return MlflowClient(tracking_uri=uri)
-
-
-class Writer:
-    """One thread that carries out writes in order, and again until they succeed."""
-
-    def __init__(self) -> None:
-        self.todo: queue.Queue[Callable[[], None] | None] = queue.Queue()
-        self.closing = threading.Event()
-        self.heard = 0.0  # when the server last took something; waiting for it to end counts from then
-        self.lost = 0
-        self.thread = threading.Thread(target=self._work, daemon=True, name="mlflow")
-        self.thread.start()
-
-    def later(self, act: Callable[[], None]) -> None:
-        self.todo.put(act)
-
-    def _work(self) -> None:
-        while (act := self.todo.get()) is not None:
-            try:
-                self._insist(act)
-                self.heard = time.time()
-            except (MlflowException, OSError) as error:
-                self.lost += 1
-                print(f"MLflow did not take a write: {error}", flush=True)
-
-    def _insist(self, act: Callable[[], None]) -> None:
-        """Until it is done, or refused, or nobody is left to wait for it."""
-        pause = 0.5
-        while not self._waited_enough():
-            try:
-                return act()
-            except MlflowException as error:
-                if error.get_http_status_code() < 500:
-                    raise
-            except OSError:
-                pass
-            if self.closing.wait(pause):
-                time.sleep(1.0)
-            pause = min(10.0, 2 * pause)
-        raise TimeoutError("the server stayed away")
-
-    def _waited_enough(self) -> bool:
-        return self.closing.is_set() and time.time() - self.heard > PATIENCE_S
-
-    def close(self, at_most: float | None = None) -> int:
-        """Write what is left, however much, as long as somebody takes it; the number of writes that were given up."""
-        self.heard = time.time()
-        self.closing.set()
-        self.todo.put(None)
-        self.thread.join(at_most)
-        return self.lost + (self.todo.qsize() if self.thread.is_alive() else 0)
 
 
 class StepRun:
@@ -174,6 +122,8 @@ class Tracker:
     def __init__(self, uri: str, recipe: str, *, artifacts: Path | None, command: str) -> None:
         self.uri, self.recipe = uri, recipe
         self.open: set[StepRun] = set()
+        self.found_runs: list[str] = []  # that made the steps that need not be made
+        self._known: set[tuple[str, str]] | None = None  # (fingerprint, row) of the finished runs of this experiment
         try:
             if uri.startswith("sqlite:///"):
                 Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
@@ -185,7 +135,7 @@ class Tracker:
         except Exception as error:  # every store has its own way of not being there
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise UserError(f"The MLflow tracking store {shown(uri)} cannot be used: {first}") from error
-        self.writer = Writer()
+        self.writer = BackgroundWriter()
 
     def _experiment(self, artifacts: Path | None) -> str:
         known = self.client.get_experiment_by_name(self.recipe)
@@ -244,7 +194,7 @@ class Tracker:
         return run_id
 
     def found(self, step: Step, record: Mapping[str, Any], out: Artifact | None = None) -> None:
-        """A step that need not be made: a run of its own that points at the one that made it, with the same figures.
+        """A step that need not be made: unless this recipe has a run of it, a run that points at the one that made it.
 
         With `out`, the run that made it is looked at: who wrote the record may have been killed before the last writes.
         """
@@ -253,11 +203,33 @@ class Tracker:
             made_by = str(record["made"].get("run_id") or "")
             if out is not None and made_by:
                 self._complete(made_by, step, record, out)
-            run_id = self._created(step, {"attn.cached": "true", "attn.made_by": made_by})
+            self.found_runs.append(made_by)
+            if self._is_tracked(step):
+                return
+            made = {"attn.made_by": made_by, "attn.made_when": str(record["made"]["when"])}
+            run_id = self._created(step, {"attn.cached": "true", **made})
             self.write_facts(run_id, step, record)
             self.client.set_terminated(run_id, "FINISHED")
 
         self.writer.later(write)
+
+    def _is_tracked(self, step: Step) -> bool:
+        """Does this recipe's experiment have a finished run of this very step, for this row? Adds it if not."""
+        if self._known is None:
+            self._known = set()
+            token = None
+            while True:
+                page = self.client.search_runs(
+                    [self.experiment], "attributes.status = 'FINISHED'", max_results=1000, page_token=token
+                )
+                self._known |= {row_key(run.data.tags) for run in page}
+                token = page.token
+                if not token:
+                    break
+        key = row_key({"attn.fingerprint": step.fingerprint, **step.tags})
+        known = key in self._known
+        self._known.add(key)
+        return known
 
     def _complete(self, run_id: str, step: Step, record: Mapping[str, Any], out: Artifact) -> None:
         """Write what is missing of a finished step's run, and end it."""
@@ -273,14 +245,23 @@ class Tracker:
         self.client.set_terminated(run_id, "FINISHED")
 
     def model(self, score: Step, record: Mapping[str, Any], model: Artifact) -> None:
-        """The scored model, loadable by one line and registered under the recipe's name, once, with its scores."""
+        """The scored model, loadable by one line and registered under the recipe's name, once, with its scores.
+
+        Of two runs that end at the same time one registers it: the other finds the lock held and leaves it to it.
+        """
         run_id = record["made"].get("run_id")
         numbers = {name: float(value) for name, value in record["facts"].items() if name in REGISTERED}
 
         def write() -> None:
-            if run_id and not is_registered(self.client, self.recipe, score.fingerprint):
-                with model.directory() as directory:
-                    log_model(run_id, directory, self.recipe, numbers, self.uri, score.fingerprint)
+            lock = model.store.try_lock(model.at(f".registering-{self.recipe}"))
+            if lock is None:
+                return
+            try:
+                if run_id and not is_registered(self.client, self.recipe, score.fingerprint):
+                    with model.directory() as directory:
+                        log_model(run_id, directory, self.recipe, numbers, self.uri, score.fingerprint)
+            finally:
+                lock.release()
 
         self.writer.later(write)
 
@@ -306,46 +287,26 @@ class Tracker:
         """End the parent, and what is still open, as `status`; the number of writes lost to an absent server."""
         for run in list(self.open):
             run.end(status)
-        self.writer.later(lambda: self.client.set_terminated(self.parent, status))
+
+        def write() -> None:
+            if self.found_runs:
+                self.client.set_tag(self.parent, "attn.steps_found", str(len(self.found_runs)))
+                self.client.set_tag(self.parent, "attn.found", ",".join(filter(None, self.found_runs))[:5000])
+            self.client.set_terminated(self.parent, status)
+
+        self.writer.later(write)
         return self.writer.close(HURRY_S if status == "KILLED" else None)
 
 
 REGISTERED = ("bleu", "bleu_paper", "chrf", "perplexity")
+
+
+def row_key(tags: Mapping[str, str]) -> tuple[str, str]:
+    """A step as a row of a recipe: one model may be a row of several tables."""
+    return tags.get("attn.fingerprint", ""), tags.get("attn.row", "")
+
+
 CURVE = frozenset({"loss", "perplexity", "learning_rate", "gradient_norm", "dev_loss", "dev_perplexity"})
-
-
-def parameters(step: Step) -> dict[str, str]:
-    """Every setting that led to a step, by its bare name (`num_heads`), so that a query needs no prefix.
-
-    A name that two stages use is the step's own, or that of the stage nearest to it.
-    """
-    found: dict[str, str] = {}
-    for ancestor in [step] if step.stage.describes_itself_only else reversed(in_order([step])):
-        for path, value in flatten(settings_of(ancestor.config)).items():
-            found.setdefault(path.rpartition(".")[2], str(value)[:500])
-    return found
-
-
-def settings_of(config: Any) -> dict[str, Any]:
-    """All fields of a config, defaults too, nested as they are."""
-    fields = getattr(config, "__dataclass_fields__", {})
-    values = {name: getattr(config, name) for name in fields}
-    return {
-        name: settings_of(value) if hasattr(value, "__dataclass_fields__") else compact_value(value)
-        for name, value in values.items()
-    }
-
-
-def compact_value(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return ",".join(getattr(item, "name", str(item)) for item in value)
-    return value
-
-
-def dataset_input(step: Step) -> DatasetInput:
-    source = json.dumps({"artifact": step.key})
-    dataset = Dataset(name=step.name, digest=step.fingerprint, source_type="attn", source=source)
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", step.label or "training")])
 
 
 def shown(uri: str) -> str:
