@@ -5,9 +5,9 @@
 set -eu
 python=$1 venv=$2
 
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is "
+"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "Python 3.11, 3.12 or 3.13 is needed, this is "
     + sys.version.split()[0] + ": make PYTHON=python3.11 ...")'
-echo "Setting up $venv: three or four minutes and 3 GB, once."
+echo "Setting up $venv, once: three or four minutes and 3 GB, or 6 GB where pip takes the CUDA build of torch (README.md)."
 test -x "$venv/bin/python" || "$python" -m venv "$venv"
 
 part=
@@ -21,7 +21,8 @@ say() {
 }
 
 install() {
-    "$venv/bin/python" -u -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]' 2>&1
+    "$venv/bin/python" -u -m pip install --disable-pip-version-check --progress-bar off \
+        --constraint infra/constraints.txt --editable '.[dev]' 2>&1
 }
 
 rm -f "$venv/failed"

@@ -19,7 +19,9 @@ import promql_parser
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from infra import pin
 from jobs.cluster.profiles import load_profile, profile_names
 from pipelines.cli import parser
 from pipelines.recipes.recipes import RECIPES
@@ -84,15 +86,21 @@ def test_every_image_ends_as_an_ordinary_user() -> None:
         assert re.findall(r"^USER (.+)", stage, re.M) == ["1000:1000"]
 
 
-def test_the_images_versions_are_ones_that_the_project_asks_for() -> None:
-    lines = (INFRA / "docker/constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
-    for text in PROJECT["dependencies"]:
+def test_what_is_installed_is_what_is_pinned() -> None:
+    """Here and in the images: every distribution that attn needs, in the version of infra/constraints.txt."""
+    pinned, installed = pin.read_constraints(), pin.pins("attn", frozenset({"dev"}))
+    wrong = {name: version for name, version in installed.items() if pinned.get(name) != version}
+    assert not wrong, f"run `make setup`, or `make pin` to raise versions: {wrong}"
+
+
+def test_the_pinned_versions_are_ones_that_the_project_asks_for() -> None:
+    pinned = pin.read_constraints()
+    for text in PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]:
         wanted = Requirement(text)
-        pinned = pins.get(wanted.name.lower(), "none")
-        assert wanted.specifier.contains(pinned), f"{text}, but {pinned} in the images: run infra/docker/pin.py"
+        version = pinned.get(canonicalize_name(wanted.name), "none")
+        assert wanted.specifier.contains(version), f"{text}, but {version} is pinned: run `make pin`"
     for name, version in re.findall(r"([a-z0-9-]+)==([0-9.]+)", DOCKERFILE):
-        assert pins[name] == version
+        assert pinned[name] == version
 
 
 def images() -> Iterator[str]:
