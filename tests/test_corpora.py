@@ -13,6 +13,7 @@ from sacrebleu.dataset import DATASETS
 from jobs.configs import Corpus, DataResources, DemoCorpus, FilesCorpus, Resources, SacrebleuSet
 from jobs.corpora import job as fetch
 from jobs.corpora.demo import language as demo_language
+from jobs.corpora.kinds import demo as demo_kind
 from jobs.corpora.kinds import sacrebleu_set as sacrebleu_set_kind
 from jobs.errors import UserError
 from jobs.events import Event, Note, Progress
@@ -48,7 +49,7 @@ def files(directory: Path, source: bytes, target: bytes) -> FilesCorpus:
 def test_the_demo_language_is_the_same_on_any_number_of_tasks(
     ray_session: None, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(fetch, "DEMO_PAIRS_PER_TASK", 40)
+    monkeypatch.setattr(demo_kind, "PAIRS_PER_TASK", 40)
     config = DemoCorpus(split="train", pairs=100)
     one, two = Fetched(config, tmp_path / "one", tasks=1), Fetched(config, tmp_path / "two", tasks=2)
     assert one.pairs == two.pairs == [pair[:2] for pair in demo_language.pairs(1, "train", 0, 100)]
