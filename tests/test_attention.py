@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from transformer.attention import KeysValues, SelfAttention, SourceAttention, attend, scores, weights
+from transformer.attention import CrossAttention, KeysValues, SelfAttention, attend, scores, weights
 from transformer.config import ModelConfig
+from transformer.unpadded import Rectangle
 
 SHAPES = {"batch": st.integers(1, 4), "heads": st.sampled_from([1, 2, 4]), "length": st.integers(1, 9)}
 
@@ -36,21 +37,22 @@ def test_self_attention_equals_pytorchs(batch: int, heads: int, length: int, see
     layer = theirs(heads, 8, packed[:8], packed[8:], ours.output.weight)
     x_BTD = torch.randn(batch, length, 8, dtype=torch.double)
     keep_BS = keep_of(torch.randint(1, length + 1, (batch,)), length)
+    rows = Rectangle.of(x_BTD[..., 0])
     hidden = ~torch.ones(length, length, dtype=torch.bool).tril()
     if causal:
         expected, _ = layer(x_BTD, x_BTD, x_BTD, attn_mask=hidden)
-        found = ours(x_BTD, causal=True)
+        found_RD = ours(rows.pack(x_BTD), rows, causal=True)
     else:
         expected, _ = layer(x_BTD, x_BTD, x_BTD, key_padding_mask=~keep_BS)
-        found = ours(x_BTD, keep_BS[:, None, None, :])
-    assert torch.allclose(found, expected, atol=1e-9)
+        found_RD = ours(rows.pack(x_BTD), rows, keep_BS[:, None, None, :])
+    assert torch.allclose(rows.unpack(found_RD), expected, atol=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
 @given(**SHAPES, sources=st.integers(1, 9), seed=st.integers(0, 99))
-def test_source_attention_equals_pytorchs(batch: int, heads: int, length: int, sources: int, seed: int) -> None:
+def test_cross_attention_equals_pytorchs(batch: int, heads: int, length: int, sources: int, seed: int) -> None:
     torch.manual_seed(seed)
-    ours = SourceAttention(ModelConfig(d_model=8, num_heads=heads)).double()
+    ours = CrossAttention(ModelConfig(d_model=8, num_heads=heads)).double()
     layer = theirs(heads, 8, ours.queries.weight, ours.keys_values.weight, ours.output.weight)
     x_BTD = torch.randn(batch, length, 8, dtype=torch.double)
     memory_BSD = torch.randn(batch, sources, 8, dtype=torch.double)
@@ -58,9 +60,11 @@ def test_source_attention_equals_pytorchs(batch: int, heads: int, length: int, s
     expected, shares = layer(
         x_BTD, memory_BSD, memory_BSD, key_padding_mask=~keep_BS, need_weights=True, average_attn_weights=False
     )
-    seen, keep = ours.project(memory_BSD), keep_BS[:, None, None, :]
-    assert torch.allclose(ours(x_BTD, seen, keep), expected, atol=1e-9)
-    assert torch.allclose(ours.weights(x_BTD, seen, keep), shares, atol=1e-9)
+    rows, memory_rows = Rectangle.of(x_BTD[..., 0]), Rectangle.of(memory_BSD[..., 0])
+    memory, keep = ours.project_memory(memory_rows.pack(memory_BSD), memory_rows), keep_BS[:, None, None, :]
+    x_RD = rows.pack(x_BTD)
+    assert torch.allclose(rows.unpack(ours(x_RD, rows, memory, keep)), expected, atol=1e-9)
+    assert torch.allclose(ours.weights(x_RD, rows, memory, keep), shares, atol=1e-9)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer import beam
+from transformer.batching import Ragged, padded
 from transformer.beam import Hypothesis, forced, search
 from transformer.config import END, PAD, START, ModelConfig, SearchConfig
 from transformer.decoder_cache import DecoderCache
 from transformer.model import Transformer
+from transformer.unpadded import Rectangle
 
 TINY = ModelConfig(layers=2, d_model=16, d_ff=32, num_heads=2)
 PAPER = SearchConfig(extra_length=6)
@@ -135,16 +137,17 @@ def test_cached_decoding_is_full_decoding(seed: int, config: ModelConfig) -> Non
     """Whoever goes on from whom, a step against the cache gives what the whole prefix gives."""
     model = opinionated(seed, config=config).double()
     generator = torch.Generator().manual_seed(seed)
-    source = beam.pad([[*ids, END] for ids in sentences(seed, 3)], torch.device("cpu"))
+    source = torch.from_numpy(padded(Ragged.of(sentences(seed, 3)), last=END))
     prefixes = torch.full((3, 1, 1), START)
     cache = DecoderCache(model, source)
     for step in range(9):
         with torch.no_grad():
-            ours = cache.step(prefixes[:, :, -1])
-            memory = model.encode(source)
+            ours_NWD = cache.step(prefixes[:, :, -1]).view(*prefixes.shape[:2], -1)
+            memory = model.encode(source, Rectangle.of(source))
             for w in range(prefixes.size(1)):
-                full = model.decode(prefixes[:, w], memory, source != PAD)
-                torch.testing.assert_close(ours[:, w], full[:, -1], atol=1e-9, rtol=1e-9)
+                rows = Rectangle.of(prefixes[:, w])
+                full_NTD = rows.unpack(model.decode(prefixes[:, w], rows, memory))
+                torch.testing.assert_close(ours_NWD[:, w], full_NTD[:, -1], atol=1e-9, rtol=1e-9)
         parents = torch.randint(0, prefixes.size(1), (source.size(0), 3), generator=generator)
         tokens = torch.randint(END + 1, 12, (source.size(0), 3, 1), generator=generator)
         past = prefixes.gather(1, parents.unsqueeze(2).expand(-1, -1, prefixes.size(2)))
@@ -161,10 +164,10 @@ def test_the_store_grows_with_length_and_not_with_beam_times_length() -> None:
     model = opinionated(1)
     cache = DecoderCache(model, torch.tensor([[5, END]]))
     for _ in range(40):
-        width = cache.seen_NWC.size(1)
+        width = cache.past_NWC.size(1)
         cache.step(torch.full((1, width), 5))
         cache.follow(torch.zeros(1, 4, dtype=torch.long))
-    assert cache.seen_NWC.size(2) <= 40 + 4
+    assert cache.past_NWC.size(2) <= 40 + 4
 
 
 @settings(max_examples=3, deadline=None)
@@ -180,12 +183,12 @@ def test_a_translation_does_not_depend_on_its_batch(seed: int, data: st.DataObje
             assert_same(found, alone[i])
 
 
-def test_what_is_settled_stays_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_done_stays_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentences that are done and wait for the others take nothing more in."""
     model, sources = opinionated(3), sentences(3, 12, longest=5)
     fond_of_length = replace(PAPER, beam=2, alpha=3.0)
     leaving = search(model, sources, fond_of_length)
-    monkeypatch.setattr(beam, "SETTLED", 2.0)
+    monkeypatch.setattr(beam, "DONE_SHARE", 2.0)
     waiting = search(model, sources, fond_of_length)
     for ours, theirs in zip(waiting, leaving, strict=True):
         assert_same(ours, theirs)
@@ -211,7 +214,7 @@ def test_scores_are_the_models_own(seed: int, width: int) -> None:
 
 def test_forced_scoring_does_not_depend_on_its_batch_or_its_chunks() -> None:
     model, sources, targets = opinionated(3), sentences(3, 6), sentences(4, 6)
-    together = forced(model, sources, targets, rows=5)
+    together = forced(model, sources, targets, chunk=5)
     for source, target, score in zip(sources, targets, together, strict=True):
         (alone,) = forced(model, [source], [target])
         assert score.tokens == alone.tokens

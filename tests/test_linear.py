@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.cpu import linear
-from transformer.cpu.linear import WORTH_PACKING, Linear, packed, product
+from transformer.cpu.linear import WORTH_PREPACKING, Linear, prepacked, product
 
 needs_onednn = pytest.mark.skipif(not linear.ONEDNN, reason="this PyTorch was built without oneDNN")
 
@@ -62,7 +62,7 @@ def test_a_gradient_that_is_there_is_added_to_in_its_place() -> None:
 
 
 @needs_onednn
-def test_training_on_a_cpu_is_onednns() -> None:
+def test_training_on_a_cpu_uses_onednn() -> None:
     """Forward, and backward to the input."""
     layer = Linear(4, 6)
     with Calls() as calls:
@@ -82,9 +82,9 @@ def test_all_else_is_pytorchs_usual_kernel(other: str) -> None:
 
 
 def wide() -> Linear:
-    """A layer whose weights are worth packing for two micro-batches."""
+    """A layer whose weights are worth prepacking for two micro-batches."""
     torch.manual_seed(0)
-    return Linear(256, WORTH_PACKING // 512)
+    return Linear(256, WORTH_PREPACKING // 512)
 
 
 def results(layer: Linear, x: Tensor) -> list[Tensor]:
@@ -93,37 +93,37 @@ def results(layer: Linear, x: Tensor) -> list[Tensor]:
 
 
 @needs_onednn
-def test_packed_weights_give_the_same_bits() -> None:
+def test_prepacked_weights_give_the_same_bits() -> None:
     layer, x = wide(), torch.randn(37, 256, requires_grad=True)
     expected = results(layer, x)
-    with packed([layer.weight], micro_batches=2), Calls() as calls:
+    with prepacked([layer.weight], micro_batches=2), Calls() as calls:
         found = results(layer, x)
     assert all(torch.equal(*each) for each in zip(found, expected, strict=True))
     assert calls.onednn == 2  # with what was laid out before: nothing was during the products
 
 
 @needs_onednn
-def test_weights_are_packed_as_they_are_and_no_longer_than_asked() -> None:
+def test_weights_are_prepacked_as_they_are_and_only_inside_the_block() -> None:
     layer, x = wide(), torch.randn(5, 256)
     before = product(x, layer.weight)
-    with packed([layer.weight], micro_batches=2), torch.no_grad():
+    with prepacked([layer.weight], micro_batches=2), torch.no_grad():
         layer.weight.mul_(2)  # which one must not do, but it shows by what is multiplied
         assert torch.equal(product(x, layer.weight), before)
     assert torch.equal(product(x, layer.weight), 2 * before)
 
 
 @needs_onednn
-def test_nothing_stays_packed_after_a_failure() -> None:
-    with pytest.raises(ZeroDivisionError, match="packed"), packed([wide().weight], micro_batches=2):
-        raise ZeroDivisionError("packed" if linear._packed else "too early")
-    assert not linear._packed
+def test_nothing_stays_prepacked_after_a_failure() -> None:
+    with pytest.raises(ZeroDivisionError, match=r"^prepacked"), prepacked([wide().weight], micro_batches=2):
+        raise ZeroDivisionError("prepacked" if linear._prepacked else "too early")
+    assert not linear._prepacked
 
 
 @pytest.mark.parametrize(
     ("weight", "micro_batches"),
-    [(torch.zeros(WORTH_PACKING, 1), 1), (torch.zeros(2, 2), 2), (torch.zeros(WORTH_PACKING, 1).double(), 2)],
+    [(torch.zeros(WORTH_PREPACKING, 1), 1), (torch.zeros(2, 2), 2), (torch.zeros(WORTH_PREPACKING, 1).double(), 2)],
     ids=["one micro-batch", "small", "double"],
 )
-def test_what_is_not_worth_it_is_not_packed(weight: Tensor, micro_batches: int) -> None:
-    with packed([weight], micro_batches=micro_batches):
-        assert not linear._packed
+def test_what_is_not_worth_it_is_not_prepacked(weight: Tensor, micro_batches: int) -> None:
+    with prepacked([weight], micro_batches=micro_batches):
+        assert not linear._prepacked

@@ -15,13 +15,14 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from transformer import unpadded as rows
+from transformer import unpadded
 from transformer.attention import SelfAttention
 from transformer.batching import collate
 from transformer.config import PAD, ModelConfig
 from transformer.flops import flops_per_target_token, forward_flops, training_flops
 from transformer.model import Transformer, attention_maps, count_parameters
 from transformer.positions import sinusoids
+from transformer.unpadded import Rectangle
 from transformer.update import batch_losses
 
 TINY = ModelConfig(layers=2, d_model=16, d_ff=32, num_heads=4)
@@ -112,9 +113,9 @@ def copy_into_pytorchs(ours: Transformer, theirs: nn.Transformer) -> None:
             to.norm2.load_state_dict(own.around_feed_forward.norm.state_dict())  # type: ignore[union-attr]
         for mine, to in zip(ours.decoder_layers, theirs.decoder.layers, strict=True):
             attention(to.self_attn, mine.self_attention.queries_keys_values.weight, mine.self_attention.output.weight)  # type: ignore[arg-type, union-attr]
-            across = mine.source_attention
+            cross = mine.source_attention
             attention(
-                to.multihead_attn, torch.cat([across.queries.weight, across.keys_values.weight]), across.output.weight
+                to.multihead_attn, torch.cat([cross.queries.weight, cross.keys_values.weight]), cross.output.weight
             )  # type: ignore[arg-type, union-attr]
             rest(to, mine)
             to.norm1.load_state_dict(mine.around_self.norm.state_dict())  # type: ignore[union-attr]
@@ -148,9 +149,10 @@ def test_equals_torch_nn_transformer(seed: int, heads: int, norm: Any, pairs: in
     copy_into_pytorchs(ours, theirs)
     source_BS, target_BT = batch(seed, pairs=pairs, source=source, target=target)
     hidden = source_BS == PAD
+    source_rows, target_rows = Rectangle.of(source_BS), Rectangle.of(target_BT)
     expected_BTD = theirs(
-        ours.embed_source(source_BS),
-        ours.embed_target(target_BT),
+        source_rows.unpack(ours.embed_source(source_BS, source_rows)),
+        target_rows.unpack(ours.embed_target(target_BT, target_rows)),
         tgt_mask=~torch.ones(target, target, dtype=torch.bool).tril(),
         src_key_padding_mask=hidden,
         memory_key_padding_mask=hidden,
@@ -175,7 +177,7 @@ def test_no_target_position_sees_its_future() -> None:
 def test_removing_the_mask_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     plain: Callable[..., Tensor] = SelfAttention.forward
     monkeypatch.setattr(
-        SelfAttention, "forward", lambda self, x, keep=None, causal=False, rows=None: plain(self, x, keep)
+        SelfAttention, "forward", lambda self, x, rows, keep=None, causal=False: plain(self, x, rows, keep)
     )
     assert sees_the_future(Transformer(TINY, 30))
 
@@ -194,8 +196,8 @@ def test_padding_changes_nothing(positions: Any) -> None:
 def test_words_are_told_apart_by_their_place() -> None:
     """Without positions the encoder would see a bag of words."""
     model = Transformer(TINY, 30).eval()
-    memory = model.encode(torch.tensor([[5, 5, 6, 7]]))
-    assert not torch.allclose(memory[0, 0], memory[0, 1])
+    memory_MD, _, _ = model.encode(torch.tensor([[5, 5, 6, 7]]), Rectangle(1, 4))
+    assert not torch.allclose(memory_MD[0], memory_MD[1])
 
 
 def test_one_matrix_serves_both_embeddings_and_the_softmax() -> None:
@@ -230,11 +232,11 @@ def test_attention_maps_of_every_layer_and_head() -> None:
     model = Transformer(TINY, 30).train()
     source_BS, target_BT = batch()
     maps = attention_maps(model, source_BS, target_BT)
-    assert [len(maps.encoder), len(maps.decoder), len(maps.source)] == [2, 2, 2]
-    assert maps.source[0].shape == (3, 4, 6, 7)
-    for layer in (*maps.encoder, *maps.decoder, *maps.source):
+    assert [len(maps.encoder), len(maps.decoder), len(maps.cross)] == [2, 2, 2]
+    assert maps.cross[0].shape == (3, 4, 6, 7)
+    for layer in (*maps.encoder, *maps.decoder, *maps.cross):
         assert torch.allclose(layer.sum(dim=-1), torch.ones(layer.shape[:-1]), atol=1e-6)
-    assert not maps.source[1].masked_select((source_BS == PAD)[:, None, None, :]).any()
+    assert not maps.cross[1].masked_select((source_BS == PAD)[:, None, None, :]).any()
     assert model.training
     assert not any(layer.self_attention._forward_hooks for layer in model.decoder_layers)
 
@@ -252,7 +254,7 @@ def test_flops_are_those_that_pytorch_counts() -> None:
 
 
 def test_nothing_but_attention_is_computed_for_padding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "ROUND", 1)
+    monkeypatch.setattr(unpadded, "ROUND", 1)
     counter = FlopCounterMode(display=False)
     model = Transformer(TINY, 30).double().eval()  # PyTorch does not count what oneDNN does in single precision
     padded = collate([[5] * 10, [5] * 4], [[5] * 6, [5] * 2])  # and END: 11 and 5, 7 and 3

@@ -1,4 +1,4 @@
-"""Real tokens as rows: all of them, in order, none twice; and nothing comes back from padding or spare rows."""
+"""Tokens as rows: all real ones, in order, none twice; and no gradient from padding or spare rows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer.unpadded import ROUND, Rows
+from transformer.unpadded import ROUND, Rectangle, Unpadded
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=12)
 
 
-def of(lengths: list[int]) -> Rows:
-    return Rows.of(np.arange(max(lengths))[None, :] < np.array(lengths)[:, None])
+def of(lengths: list[int]) -> Unpadded:
+    return Unpadded.of(np.arange(max(lengths))[None, :] < np.array(lengths)[:, None])
 
 
 @settings(max_examples=60, deadline=None)
@@ -22,7 +22,8 @@ def test_rows_are_the_real_tokens_in_order(lengths: list[int]) -> None:
     rows, wide = of(lengths), max(lengths)
     real = [sentence * wide + position for sentence, length in enumerate(lengths) for position in range(length)]
     assert rows.place_R[: rows.real].tolist() == real
-    assert rows.position_R[: rows.real].tolist() == [place % wide for place in real]
+    positions_BT = torch.arange(wide).expand(len(lengths), -1)
+    assert rows.pack(positions_BT)[: rows.real].tolist() == [place % wide for place in real]
     assert len(rows.place_R) % ROUND == 0
     assert len(rows.place_R) - rows.real < ROUND
 
@@ -54,3 +55,14 @@ def test_gradients_go_to_real_tokens_only(lengths: list[int], seed: int) -> None
     (found_RD,) = torch.autograd.grad(rows.unpack(x_RD), x_RD, grad_BTD)
     assert torch.equal(found_RD[: rows.real], grad_BTD[real_BT])
     assert not found_RD[rows.real :].any()
+
+
+@settings(max_examples=20, deadline=None)
+@given(sentences=st.integers(1, 5), length=st.integers(1, 9))
+def test_a_full_rectangle_is_packed_the_same_either_way(sentences: int, length: int) -> None:
+    """Where nothing is padded, both kinds of rows are the places in order; a `Rectangle` adds no spare ones."""
+    rows, unpadded = Rectangle(sentences, length), of([length] * sentences)
+    x_BTD = torch.randn(sentences, length, 3)
+    assert torch.equal(rows.pack(x_BTD), unpadded.pack(x_BTD)[: unpadded.real])
+    assert torch.equal(rows.unpack(rows.pack(x_BTD)), x_BTD)
+    assert rows.pack(x_BTD).data_ptr() == x_BTD.data_ptr()

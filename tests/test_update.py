@@ -90,7 +90,7 @@ def test_the_gradient_is_that_of_the_mean_and_the_step_is_adams() -> None:
 
 
 @pytest.mark.skipif(not linear.ONEDNN, reason="this PyTorch was built without oneDNN")
-def test_weights_packed_for_an_update_are_those_of_that_update(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_prepacked_for_an_update_are_those_of_that_update(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two updates, each by the weights that the one before left."""
 
     def two() -> torch.Tensor:
@@ -105,11 +105,25 @@ def test_weights_packed_for_an_update_are_those_of_that_update(monkeypatch: pyte
         return weights(model)
 
     as_usual = two()
-    monkeypatch.setattr(linear, "WORTH_PACKING", 1)
+    monkeypatch.setattr(linear, "WORTH_PREPACKING", 1)
     with Calls() as calls:
-        packed = two()
+        prepacked = two()
     assert calls.names.count("mkldnn::_reorder_linear_weight") == 2 * 2 * len(Transformer(MODEL, 30).matrices())
-    assert torch.equal(packed, as_usual)
+    assert torch.equal(prepacked, as_usual)
+
+
+@pytest.mark.skipif(not linear.ONEDNN, reason="this PyTorch was built without oneDNN")
+def test_without_onednn_an_update_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What exists for a CPU's speed alone can be switched off: PyTorch's own kernels give the same numbers."""
+    with Calls() as fast:
+        _, expected = step(cut(2))
+    monkeypatch.setattr(linear, "ONEDNN", False)
+    with Calls() as usual:
+        _, found = step(cut(2))
+    assert fast.onednn > 0
+    assert usual.onednn == 0
+    torch.testing.assert_close(found.losses_M2, expected.losses_M2, rtol=1e-6, atol=0)
+    torch.testing.assert_close(found.gradient_norm, expected.gradient_norm, rtol=1e-5, atol=0)
 
 
 def test_clipping_is_by_the_norm_of_all_gradients() -> None:

@@ -1,11 +1,12 @@
 """Attention (section 3.2): scaled dot products, several heads at once, of a sequence to itself or to the source.
 
-Eq. (1) is computed by PyTorch's kernel (`scaled_dot_product_attention`); `weights` computes its softmax in the open,
-for pictures and tests. Projecting and attending are separate verbs, so that decoding may keep the keys and values of a
-prefix. Where `rows` are given, what comes in and goes out are the real tokens only (transformer/unpadded.py).
+Eq. (1) is computed by PyTorch's kernel (`scaled_dot_product_attention`); `weights` computes its softmax alone, for
+pictures and tests. Tokens come in and go out as rows, (R, D); between, eq. (1) takes them as rectangles
+(transformer/unpadded.py).
 """
 
-# B batch, T queries, S keys, D d_model, H heads, K width of a query or key, V width of a value
+# B batch, T queries, S keys, R rows of queries, M rows of the memory, D d_model, H heads,
+# K width of a query or key, V width of a value, X heads side by side
 # A mask says where a query MAY look: True is keep. It is broadcast to (B, H, T, S).
 
 from __future__ import annotations
@@ -23,14 +24,10 @@ from transformer.unpadded import Rows
 
 
 class KeysValues(NamedTuple):
-    """What queries look at: one key and one value per position and head."""
+    """One key and one value per position and head."""
 
     keys_BHSK: Tensor
     values_BHSV: Tensor
-
-
-def unpacked(x: Tensor, rows: Rows | None) -> Tensor:
-    return x if rows is None else rows.unpack(x)
 
 
 def split_heads(x_BTX: Tensor, heads: int) -> Tensor:
@@ -45,11 +42,17 @@ def join_heads(x_BHTV: Tensor) -> Tensor:
 
 
 def attend(
-    queries_BHTK: Tensor, seen: KeysValues, *, keep: Tensor | None = None, causal: bool = False, dropout: float = 0.0
+    queries_BHTK: Tensor,
+    keys_values: KeysValues,
+    *,
+    keep: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
 ) -> Tensor:
-    """Eq. (1): softmax(Q K^T / sqrt(d_k)) V. With `causal`, query t sees the keys 0 ... t only."""
+    """Eq. (1): softmax(Q K^T / sqrt(d_k)) V, (B, H, T, V). With `causal`, query t sees the keys 0 ... t only."""
+    keys_BHSK, values_BHSV = keys_values
     return F.scaled_dot_product_attention(
-        queries_BHTK, seen.keys_BHSK, seen.values_BHSV, attn_mask=keep, is_causal=causal, dropout_p=dropout
+        queries_BHTK, keys_BHSK, values_BHSV, attn_mask=keep, is_causal=causal, dropout_p=dropout
     )
 
 
@@ -59,7 +62,7 @@ def scores(queries_BHTK: Tensor, keys_BHSK: Tensor) -> Tensor:
 
 
 def weights(queries_BHTK: Tensor, keys_BHSK: Tensor, *, keep: Tensor | None = None, causal: bool = False) -> Tensor:
-    """The softmax of eq. (1) by itself, (B, H, T, S): how much each query takes from each key. Rows sum to one."""
+    """The softmax of eq. (1), (B, H, T, S): the weight of each key for each query. Each query's weights sum to one."""
     scores_BHTS = scores(queries_BHTK, keys_BHSK)
     if causal:
         past = torch.ones(scores_BHTS.shape[-2:], dtype=torch.bool, device=scores_BHTS.device).tril()
@@ -70,7 +73,7 @@ def weights(queries_BHTK: Tensor, keys_BHSK: Tensor, *, keep: Tensor | None = No
 
 
 class SelfAttention(nn.Module):
-    """A sequence attends to itself; queries, keys and values come out of one packed projection (section 3.2.2)."""
+    """Section 3.2.2: queries, keys and values of one sequence, by one matrix that holds W^Q, W^K and W^V."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -80,34 +83,31 @@ class SelfAttention(nn.Module):
         self.queries_keys_values = Linear(config.d_model, sum(self.widths), bias=False)
         self.output = Linear(self.widths[2], config.d_model, bias=False)
 
-    def project(self, x_BTD: Tensor, rows: Rows | None = None) -> tuple[Tensor, KeysValues]:
-        """Queries, and keys with values, of every position."""
-        queries, keys, values = unpacked(self.queries_keys_values(x_BTD), rows).split(self.widths, dim=-1)
-        seen = KeysValues(split_heads(keys, self.heads), split_heads(values, self.heads))
-        return split_heads(queries, self.heads), seen
+    def project(self, x_RD: Tensor, rows: Rows) -> tuple[Tensor, KeysValues]:
+        """Queries (B, H, T, K), and keys with values, of every position."""
+        projected_BTX = rows.unpack(self.queries_keys_values(x_RD))
+        queries_BTX, keys_BTX, values_BTX = projected_BTX.split(self.widths, dim=-1)
+        keys_values = KeysValues(split_heads(keys_BTX, self.heads), split_heads(values_BTX, self.heads))
+        return split_heads(queries_BTX, self.heads), keys_values
 
-    def forward(
-        self, x_BTD: Tensor, keep: Tensor | None = None, causal: bool = False, rows: Rows | None = None
-    ) -> Tensor:
-        queries_BHTK, seen = self.project(x_BTD, rows)
+    def forward(self, x_RD: Tensor, rows: Rows, keep: Tensor | None = None, causal: bool = False) -> Tensor:
+        queries_BHTK, keys_values = self.project(x_RD, rows)
         dropout = self.dropout if self.training else 0.0
-        return self.merge(attend(queries_BHTK, seen, keep=keep, causal=causal, dropout=dropout), rows)
+        return self.merge(attend(queries_BHTK, keys_values, keep=keep, causal=causal, dropout=dropout), rows)
 
-    def merge(self, heads_BHTV: Tensor, rows: Rows | None = None) -> Tensor:
-        """Heads side by side, times W^O."""
-        joined_BTX = join_heads(heads_BHTV)
-        out: Tensor = self.output(joined_BTX if rows is None else rows.pack(joined_BTX))
-        return out
+    def merge(self, heads_BHTV: Tensor, rows: Rows) -> Tensor:
+        """Heads side by side, times W^O: (R, D)."""
+        out_RD: Tensor = self.output(rows.pack(join_heads(heads_BHTV)))
+        return out_RD
 
-    def weights(
-        self, x_BTD: Tensor, keep: Tensor | None = None, causal: bool = False, rows: Rows | None = None
-    ) -> Tensor:
-        queries_BHTK, seen = self.project(x_BTD, rows)
-        return weights(queries_BHTK, seen.keys_BHSK, keep=keep, causal=causal)
+    def weights(self, x_RD: Tensor, rows: Rows, keep: Tensor | None = None, causal: bool = False) -> Tensor:
+        """The softmax of eq. (1) for the same arguments as `forward`, (B, H, T, T)."""
+        queries_BHTK, (keys_BHSK, _) = self.project(x_RD, rows)
+        return weights(queries_BHTK, keys_BHSK, keep=keep, causal=causal)
 
 
-class SourceAttention(nn.Module):
-    """The decoder attends to the encoder's output: its own queries, the memory's keys and values (section 3.2.3)."""
+class CrossAttention(nn.Module):
+    """Section 3.2.3: queries of the decoder, keys and values of the memory, which is the encoder's output."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -118,22 +118,22 @@ class SourceAttention(nn.Module):
         self.keys_values = Linear(config.d_model, sum(self.widths), bias=False)
         self.output = Linear(self.widths[1], config.d_model, bias=False)
 
-    def project(self, memory_BSD: Tensor, rows: Rows | None = None) -> KeysValues:
-        """Keys and values of the memory: the same for every target position, so decoding needs them once."""
-        keys, values = unpacked(self.keys_values(memory_BSD), rows).split(self.widths, dim=-1)
-        return KeysValues(split_heads(keys, self.heads), split_heads(values, self.heads))
+    def project_memory(self, memory_MD: Tensor, rows: Rows) -> KeysValues:
+        """Keys and values of the memory: the same for every target position, so decoding computes them once."""
+        keys_BSX, values_BSX = rows.unpack(self.keys_values(memory_MD)).split(self.widths, dim=-1)
+        return KeysValues(split_heads(keys_BSX, self.heads), split_heads(values_BSX, self.heads))
 
-    def forward(self, x_BTD: Tensor, seen: KeysValues, keep: Tensor | None = None, rows: Rows | None = None) -> Tensor:
+    def project(self, x_RD: Tensor, rows: Rows) -> Tensor:
+        """Queries (B, H, T, K)."""
+        return split_heads(rows.unpack(self.queries(x_RD)), self.heads)
+
+    def forward(self, x_RD: Tensor, rows: Rows, keys_values: KeysValues, keep: Tensor | None = None) -> Tensor:
+        """`rows` are those of the target; `keys_values` are the memory's, and so is the mask `keep`."""
         dropout = self.dropout if self.training else 0.0
-        queries_BHTK = split_heads(unpacked(self.queries(x_BTD), rows), self.heads)
-        return self.merge(attend(queries_BHTK, seen, keep=keep, dropout=dropout), rows)
+        heads_BHTV = attend(self.project(x_RD, rows), keys_values, keep=keep, dropout=dropout)
+        out_RD: Tensor = self.output(rows.pack(join_heads(heads_BHTV)))
+        return out_RD
 
-    def merge(self, heads_BHTV: Tensor, rows: Rows | None = None) -> Tensor:
-        """Heads side by side, times W^O."""
-        joined_BTX = join_heads(heads_BHTV)
-        out: Tensor = self.output(joined_BTX if rows is None else rows.pack(joined_BTX))
-        return out
-
-    def weights(self, x_BTD: Tensor, seen: KeysValues, keep: Tensor | None = None, rows: Rows | None = None) -> Tensor:
-        queries_BHTK = split_heads(unpacked(self.queries(x_BTD), rows), self.heads)
-        return weights(queries_BHTK, seen.keys_BHSK, keep=keep)
+    def weights(self, x_RD: Tensor, rows: Rows, keys_values: KeysValues, keep: Tensor | None = None) -> Tensor:
+        """The softmax of eq. (1) for the same arguments as `forward`, (B, H, T, S)."""
+        return weights(self.project(x_RD, rows), keys_values.keys_BHSK, keep=keep)

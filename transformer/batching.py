@@ -1,6 +1,7 @@
-"""Sentences as padded tensors (section 5.1). What a shard holds are bare subword ids; START and END are added here.
+"""Sentences as padded tensors (section 5.1). A shard holds bare subword ids; START and END are added here.
 
-The encoder reads `ids END`. The decoder reads `START ids` and is to say `ids END`: the gold, one place on (3.1).
+The encoder reads `ids END`. The decoder reads `START ids` and is to predict `ids END`, the gold: its input shifted by
+one position (section 3.1).
 """
 
 # B batch, S source length, T target length, N real target tokens of the batch
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transformer.config import END, PAD, START
-from transformer.unpadded import Rows
+from transformer.unpadded import Unpadded
 
 Ids = NDArray[np.integer]
 
@@ -42,12 +43,12 @@ class Ragged:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some sentence pairs, padded, and where their real tokens stand. `gold_N`: what is to be said at the target's."""
+    """Sentence pairs, padded, with the rows of their real tokens. `gold_N`: what to predict at the target's rows."""
 
     source_BS: Tensor
     target_in_BT: Tensor
-    source_rows: Rows
-    target_rows: Rows
+    source_rows: Unpadded
+    target_rows: Unpadded
     gold_N: Tensor
 
     @staticmethod
@@ -56,8 +57,8 @@ class Batch:
         return Batch(
             source_BS=torch.from_numpy(source_BS),
             target_in_BT=torch.from_numpy(target_in_BT),
-            source_rows=Rows.of(source_BS != PAD),
-            target_rows=Rows.of(real_BT),
+            source_rows=Unpadded.of(source_BS != PAD),
+            target_rows=Unpadded.of(real_BT),
             gold_N=torch.from_numpy(gold_BT[real_BT]),
         )
 
@@ -68,15 +69,15 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         if device.type == "cpu":
             return self
-        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self) -> Batch:
-        """In memory from which a GPU copies while it computes."""
-        return self._each(lambda tensor: tensor.pin_memory())
+        """In pinned memory, from which a GPU copies while it computes."""
+        return self._map(lambda tensor: tensor.pin_memory())
 
-    def _each(self, act: Callable[[Tensor], Tensor]) -> Batch:
-        rows = self.source_rows.each(act), self.target_rows.each(act)
-        return Batch(act(self.source_BS), act(self.target_in_BT), *rows, act(self.gold_N))
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        rows = self.source_rows.map(function), self.target_rows.map(function)
+        return Batch(function(self.source_BS), function(self.target_in_BT), *rows, function(self.gold_N))
 
 
 def padded(rows: Ragged, *, first: int | None = None, last: int | None = None) -> NDArray[np.int64]:
@@ -94,14 +95,10 @@ def padded(rows: Ragged, *, first: int | None = None, last: int | None = None) -
 
 
 def batch(source: Ragged, target: Ragged) -> Batch:
+    """A batch from rows of bare subword ids."""
     return Batch.of(padded(source, last=END), padded(target, first=START), padded(target, last=END))
 
 
 def collate(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
     """A batch from lists of bare subword ids."""
     return batch(Ragged.of(sources), Ragged.of(targets))
-
-
-def collate_source(sources: Sequence[Sequence[int]]) -> Tensor:
-    """Only the encoder's side, (B, S), for translating."""
-    return torch.from_numpy(padded(Ragged.of(sources), last=END))

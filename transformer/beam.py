@@ -1,16 +1,17 @@
 """Beam search (section 6.1): beam 4, length penalty ((5 + length) / 6) ^ 0.6, at most source + 50, an early stop.
 
 At every step the extensions of a sentence's hypotheses are ranked by log-probability. Of the first `beam`, those that
-end are finished; the best `beam` that do not end live on. The search of a sentence is over when `beam` hypotheses have
-finished, one of them as the first of its step: without that, a few improbable early ends would cut off a translation
-that the model is sure of. The result is the best of the finished by log-probability over length penalty (length counts
-END). The search stops before that when no living hypothesis could still come to stand among the best, which changes no
-result: a log-probability only falls, and no penalty is larger than that of the longest output. Beam 1 is greedy search.
+end are finished; the best `beam` that do not end stay live. The search of a sentence is over when `beam` hypotheses
+have finished, at least one of them ranked first at its step: without that, a few improbable early ends would cut off a
+probable translation. The result is the best finished hypothesis by log-probability over length penalty (length counts
+END). The search stops earlier when no live hypothesis can still be among the best, which changes no result: a
+log-probability only falls, and no penalty is larger than that of the longest output. Beam 1 is greedy search.
 
-A sentence's translation does not depend on its neighbours: they share matrix products and nothing else.
+A sentence's translation does not depend on the other sentences of its batch: they share matrix products only.
 """
 
-# N sentences, W hypotheses of each, V vocabulary, D d_model, K extensions considered per hypothesis, T length so far
+# N sentences, W hypotheses of each, R rows (N x W), V vocabulary, D d_model, K extensions considered per hypothesis,
+# T length so far
 
 from __future__ import annotations
 
@@ -23,14 +24,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer.batching import Ragged, collate, padded
 from transformer.config import END, PAD, START, SearchConfig
 from transformer.decoder_cache import DecoderCache
 from transformer.model import Transformer
 
 NEVER = -math.inf
-BLOCK = 64  # logits looked at together
-COLUMNS = 1024  # logits computed together
-SETTLED = 1 / 8  # when such a share of a batch's sentences is done, they leave it
+BLOCK = 64  # logits whose maximum is taken first
+COLUMNS = 1024  # logits computed by one product
+DONE_SHARE = 1 / 8  # sentences that are done leave the batch when they are this share of it
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Hypothesis:
 
 
 class Forced(NamedTuple):
-    """What the model makes of a given translation; `tokens` counts END. Perplexity: exp(-log_probability / tokens)."""
+    """The probability of a given translation; `tokens` counts END. Perplexity: exp(-log_probability / tokens)."""
 
     log_probability: float
     tokens: int
@@ -54,92 +56,87 @@ def length_penalty(length: int | Tensor, alpha: float) -> Tensor:
     return ((5.0 + torch.as_tensor(length, dtype=torch.float64)) / 6.0) ** alpha
 
 
-def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
-    """A rectangle of ids, short rows filled up with PAD."""
-    rows = [torch.tensor(ids, dtype=torch.long) for ids in sequences]
-    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD).to(device)
-
-
 @torch.inference_mode()
 def search(model: Transformer, sources: Sequence[Sequence[int]], config: SearchConfig) -> list[list[Hypothesis]]:
     """The `n_best` best translations of each source (bare subword ids), best first."""
     if not sources:
         return []
     device = model.output_weight.device
+    source_NS = torch.from_numpy(padded(Ragged.of(sources), last=END)).to(device)
     batch = _Batch(
-        cache=DecoderCache(model, pad([[*ids, END] for ids in sources], device)),
-        rows=torch.arange(len(sources), device=device),
-        limits=torch.tensor([output_limit(model, len(ids), config) for ids in sources], device=device),
+        cache=DecoderCache(model, source_NS),
+        index_N=torch.arange(len(sources), device=device),
+        limits_N=torch.tensor([output_limit(model, len(ids), config) for ids in sources], device=device),
         scores_NW=torch.zeros(len(sources), 1, dtype=torch.float64, device=device),
         history_NWT=torch.full((len(sources), 1, 1), START, device=device),
         finished=[_Finished(config.n_best) for _ in sources],
     )
-    while batch.rows.numel():
+    while batch.index_N.numel():
         batch.advance(model, config)
     return [finished.hypotheses[: config.n_best] for finished in batch.finished]
 
 
 def output_limit(model: Transformer, source_length: int, config: SearchConfig) -> int:
-    """How many subwords a translation may have before END; a learned position table sets a limit of its own."""
+    """How many subwords a translation may have before END; a learned position table has a limit of its own."""
     limit = source_length + config.extra_length
     return limit if model.config.positions == "sinusoidal" else min(limit, model.config.max_positions - 1)
 
 
 class _Finished:
-    """The finished hypotheses of one sentence, best first; and whether one of them was the first of its step."""
+    """The finished hypotheses of one sentence, best first; `any_first`: one of them was ranked first at its step."""
 
     def __init__(self, n_best: int) -> None:
         self.n_best = n_best
         self.hypotheses: list[Hypothesis] = []
-        self.favourite = False
+        self.any_first = False
 
     def add(self, hypothesis: Hypothesis, rank: int) -> None:
         self.hypotheses.append(hypothesis)
-        self.favourite |= rank == 0
-        self.hypotheses.sort(key=lambda h: -h.score)  # stable: of equals, the first found stands first
+        self.any_first |= rank == 0
+        self.hypotheses.sort(key=lambda h: -h.score)  # stable: of equals, the first found comes first
 
     @property
-    def bar(self) -> float:
-        """What a hypothesis must beat to matter."""
+    def threshold(self) -> float:
+        """The score that a further hypothesis must exceed to be among the `n_best`."""
         return self.hypotheses[self.n_best - 1].score if len(self.hypotheses) >= self.n_best else NEVER
 
 
 class _Extensions(NamedTuple):
-    """The best continuations of each sentence, best first, (N, 2 W): whom they continue, with what, and how likely."""
+    """The best continuations of each sentence, best first, (N, 2 x beam)."""
 
-    scores: Tensor
-    parents: Tensor
-    tokens: Tensor
+    scores: Tensor  # log-probability
+    parents: Tensor  # the hypothesis that is continued
+    tokens: Tensor  # the subword that continues it
 
 
 @dataclass
 class _Batch:
-    """Sentences that are searched together; row i of each tensor belongs to sentence rows[i]."""
+    """Sentences that are searched together; entry i of each tensor belongs to sources[index_N[i]]."""
 
     cache: DecoderCache
-    rows: Tensor
-    limits: Tensor
-    scores_NW: Tensor  # log-probability of each living hypothesis; -inf where there is none
-    history_NWT: Tensor
+    index_N: Tensor
+    limits_N: Tensor  # subwords before END
+    scores_NW: Tensor  # log-probability of each live hypothesis; -inf where there is none
+    history_NWT: Tensor  # subwords, START first
     finished: list[_Finished]
-    waiting: Tensor = field(init=False)  # sentences that are done and have not left yet
+    done_N: Tensor = field(init=False)  # sentences that are done and have not left the batch yet
 
     def __post_init__(self) -> None:
-        self.waiting = torch.zeros_like(self.rows, dtype=torch.bool)
+        self.done_N = torch.zeros_like(self.index_N, dtype=torch.bool)
 
     def advance(self, model: Transformer, config: SearchConfig) -> None:
-        """One more subword for every living hypothesis."""
+        """One more subword for every live hypothesis."""
         length = self.history_NWT.size(2)  # of the hypotheses that end now, END counted
-        hidden_NWD = self.cache.step(self.history_NWT[:, :, -1])
-        best = self._extensions(model, hidden_NWD, config.beam, last=self.limits < length)
+        hidden_RD = self.cache.step(self.history_NWT[:, :, -1])
+        best = self._extensions(model, hidden_RD, config.beam, last=self.limits_N < length)
         self._finish(best, length, config)
-        self._go_on(best, config.beam)
-        self._settle(length, config)
+        self._continue(best, config.beam)
+        self._remove_done(config)
 
-    def _extensions(self, model: Transformer, hidden_NWD: Tensor, beam: int, last: Tensor) -> _Extensions:
+    def _extensions(self, model: Transformer, hidden_RD: Tensor, beam: int, last: Tensor) -> _Extensions:
         """Rank the continuations of each sentence. Where `last` is True the only one is END."""
-        sentences, width, _ = hidden_NWD.shape
-        logits_RV = logits(model, hidden_NWD.flatten(0, 1))
+        sentences, width = self.scores_NW.shape
+        logits_RV = logits(model, hidden_RD)
         ends_R = logits_RV[:, END].clone()
         top_RK, tokens_RK, totals_R = most_probable(logits_RV, 2 * beam)
         if not bool(torch.isfinite(totals_R).all()):
@@ -154,43 +151,43 @@ class _Batch:
         return _Extensions(scores, index // top_RK.size(1), tokens_RK.view(sentences, -1).gather(1, index))
 
     def _finish(self, best: _Extensions, length: int, config: SearchConfig) -> None:
-        """Keep the hypotheses among the first `beam` that have come to their end."""
-        ended = (best.tokens == END) & (best.scores > NEVER) & ~self.waiting.unsqueeze(1)
+        """Keep the hypotheses among the first `beam` that end at this step."""
+        ended = (best.tokens == END) & (best.scores > NEVER) & ~self.done_N.unsqueeze(1)
         penalty = float(length_penalty(length, config.alpha))
-        for row, rank in ended[:, : config.beam].nonzero().tolist():
-            log_probability = float(best.scores[row, rank])
-            ids = self.history_NWT[row, best.parents[row, rank], 1:].tolist()
+        for place, rank in ended[:, : config.beam].nonzero().tolist():
+            log_probability = float(best.scores[place, rank])
+            ids = self.history_NWT[place, best.parents[place, rank], 1:].tolist()
             hypothesis = Hypothesis(tuple(ids), log_probability / penalty, log_probability)
-            self.finished[self.rows[row]].add(hypothesis, rank)
+            self.finished[self.index_N[place]].add(hypothesis, rank)
 
-    def _go_on(self, best: _Extensions, beam: int) -> None:
-        """The best `beam` hypotheses that have not ended live on."""
-        living = torch.argsort((best.tokens == END).to(torch.uint8), dim=1, stable=True)[:, :beam]
-        parents, tokens = best.parents.gather(1, living), best.tokens.gather(1, living)
-        self.scores_NW = best.scores.gather(1, living).masked_fill_(tokens == END, NEVER)
+    def _continue(self, best: _Extensions, beam: int) -> None:
+        """The best `beam` hypotheses that do not end are the live ones of the next step."""
+        live = torch.argsort((best.tokens == END).to(torch.uint8), dim=1, stable=True)[:, :beam]
+        parents, tokens = best.parents.gather(1, live), best.tokens.gather(1, live)
+        self.scores_NW = best.scores.gather(1, live).masked_fill_(tokens == END, NEVER)
         self.cache.follow(parents)
         past = self.history_NWT.gather(1, parents.unsqueeze(2).expand(-1, -1, self.history_NWT.size(2)))
         self.history_NWT = torch.cat((past, tokens.unsqueeze(2)), dim=2)
 
-    def _settle(self, length: int, config: SearchConfig) -> None:
-        """Find the sentences that are done; when they are many, they leave the batch."""
-        finished = [self.finished[row] for row in self.rows.tolist()]
-        bars = torch.tensor([f.bar for f in finished], dtype=torch.float64, device=self.rows.device)
-        enough = [f.favourite and len(f.hypotheses) >= config.beam for f in finished]
-        longest = length_penalty(self.limits + 1, config.alpha).to(self.rows.device)
+    def _remove_done(self, config: SearchConfig) -> None:
+        """Mark the sentences that are done; when they are many, they leave the batch."""
+        finished = [self.finished[index] for index in self.index_N.tolist()]
+        thresholds = torch.tensor([f.threshold for f in finished], dtype=torch.float64, device=self.index_N.device)
+        enough = [f.any_first and len(f.hypotheses) >= config.beam for f in finished]
+        longest = length_penalty(self.limits_N + 1, config.alpha).to(self.index_N.device)
         reachable = self.scores_NW.amax(dim=1) / longest
-        self.waiting |= torch.tensor(enough, device=self.rows.device) | (reachable <= bars)
-        if self.waiting.all() or int(self.waiting.sum()) >= SETTLED * len(finished):
-            self._select((~self.waiting).nonzero().squeeze(1))
+        self.done_N |= torch.tensor(enough, device=self.index_N.device) | (reachable <= thresholds)
+        if self.done_N.all() or int(self.done_N.sum()) >= DONE_SHARE * len(finished):
+            self._select((~self.done_N).nonzero().squeeze(1))
 
-    def _select(self, rows: Tensor) -> None:
-        self.cache.select(rows)
-        self.rows, self.limits, self.waiting = self.rows[rows], self.limits[rows], self.waiting[rows]
-        self.scores_NW, self.history_NWT = self.scores_NW[rows], self.history_NWT[rows]
+    def _select(self, kept: Tensor) -> None:
+        self.cache.select(kept)
+        self.index_N, self.limits_N, self.done_N = self.index_N[kept], self.limits_N[kept], self.done_N[kept]
+        self.scores_NW, self.history_NWT = self.scores_NW[kept], self.history_NWT[kept]
 
 
 def logits(model: Transformer, hidden_RD: Tensor) -> Tensor:
-    """`model.logits`, as many columns at a time as a processor's cache holds."""
+    """`model.logits`; on a CPU as many columns at a time as its cache holds."""
     weight_VD = model.output_weight
     if hidden_RD.device.type != "cpu":
         return model.logits(hidden_RD)
@@ -201,14 +198,14 @@ def logits(model: Transformer, hidden_RD: Tensor) -> Tensor:
 
 
 def most_probable(logits_RV: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The `count` largest sayable logits of each row, their subwords, and the log of its summed exponentials.
+    """The `count` largest logits of each row (never PAD, UNKNOWN, START), their subwords, and the row's logsumexp.
 
-    The logits are used up. The largest `count` of a row stand in the `count` blocks with the largest maxima, so only
-    those blocks are sorted; what is left of the row at the end is sorted with them.
+    Overwrites the logits. The largest `count` of a row are in the `count` blocks with the largest maxima, so only those
+    blocks are sorted, with the columns after the last whole block.
     """
     rows, vocabulary = logits_RV.shape
     highest_R1 = logits_RV.amax(dim=1, keepdim=True)
-    unsayable = logits_RV[:, :END].clone()
+    excluded = logits_RV[:, :END].clone()
     logits_RV[:, :END] = NEVER  # padding, unknown and start
     blocks = vocabulary // BLOCK
     inside, rest = logits_RV[:, : blocks * BLOCK].view(rows, blocks, BLOCK), logits_RV[:, blocks * BLOCK :]
@@ -218,13 +215,13 @@ def most_probable(logits_RV: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor
     candidates = torch.cat((inside.gather(1, chosen.unsqueeze(2).expand(-1, -1, BLOCK)).flatten(1), rest), dim=1)
     top_RK, found = candidates.topk(min(count, candidates.size(1)), dim=1)
     tokens_RK = torch.cat((places, tail), dim=1).gather(1, found)
-    logits_RV[:, :END] = unsayable
+    logits_RV[:, :END] = excluded
     totals_R = logits_RV.sub_(highest_R1).exp_().sum(dim=1).log_() + highest_R1.squeeze(1)
     return top_RK, tokens_RK, totals_R
 
 
 def _top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest of each row with their places; where a row has fewer, -inf at place 0."""
+    """The `count` largest of each row with their columns; where a row has fewer, -inf at column 0."""
     found, index = values.topk(min(count, values.size(1)), dim=1)
     missing = count - found.size(1)
     return F.pad(found, (0, missing), value=NEVER), F.pad(index, (0, missing))
@@ -232,19 +229,14 @@ def _top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def forced(
-    model: Transformer, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], rows: int = 1024
+    model: Transformer, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], chunk: int = 1024
 ) -> list[Forced]:
-    """The log-probability of given translations, `rows` positions of the softmax at a time."""
-    device = model.output_weight.device
-    source_NS = pad([[*ids, END] for ids in sources], device)
-    target_in_NT = pad([[START, *ids] for ids in targets], device)
-    hidden_NTD = model.hidden(source_NS, target_in_NT)
-    gold_NT = pad([[*ids, END] for ids in targets], device)
-    real_NT = gold_NT != PAD
-    gold_R, hidden_RD = gold_NT[real_NT], hidden_NTD[real_NT]
+    """The log-probability of given translations; the softmax is computed for `chunk` positions at a time."""
+    made = collate(sources, targets).to(model.output_weight.device)
+    hidden_RD = model.hidden(made.source_BS, made.target_in_BT)[made.target_in_BT != PAD]
     parts = [
         -F.cross_entropy(model.logits(some_RD), some_R, reduction="none")
-        for some_RD, some_R in zip(hidden_RD.split(rows), gold_R.split(rows), strict=True)
+        for some_RD, some_R in zip(hidden_RD.split(chunk), made.gold_N.split(chunk), strict=True)
     ]
     log_probabilities = torch.cat(parts).double().split([len(ids) + 1 for ids in targets])
     return [Forced(float(of_one.sum()), of_one.numel()) for of_one in log_probabilities]

@@ -1,8 +1,7 @@
-"""How good translations are, each figure with the protocol it was measured by (sections 6.1, 6.2).
+"""BLEU and chrF of translations, each with the protocol it was measured by (sections 6.1, 6.2).
 
 BLEU of sacreBLEU with the 13a and intl tokenisers, chrF, and the paper's own protocol: paper_tokens.py, then BLEU
-as multi-bleu counts it. A figure of one protocol says nothing beside a figure of another, so a value is never without
-its signature.
+as multi-bleu counts it. Figures of different protocols cannot be compared, so every value carries its signature.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
-from transformer import paper_tokens as moses
+from transformer.paper_tokens import SIGNATURE, paper_tokens
 
 SEED_VARIABLE: Final = "SACREBLEU_SEED"  # the one way to tell sacreBLEU which resamples to draw
 
@@ -37,7 +36,7 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Two systems on the same references. `p_value`: how often chance alone would set them this far apart."""
+    """Two systems on the same references. `p_value`: how often chance alone makes a difference as large."""
 
     baseline: float
     system: float
@@ -82,7 +81,7 @@ def _measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], *, bootstrap: int = 1, seed: int = 12_345) -> Score:
-    """sacreBLEU's default, tokeniser 13a: the figure that other papers' figures can stand beside."""
+    """sacreBLEU's default, tokeniser 13a: comparable with what other papers report."""
     with resampling_seed(seed):
         return _measure(_bleu("13a"), hypotheses, references, bootstrap)
 
@@ -97,10 +96,10 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 def bleu_paper(hypotheses: Sequence[str], references: Sequence[str], *, language: str) -> Score:
     """The protocol of the paper's 27.3 and 28.4; `language` is that of the translations."""
-    ours = [moses.paper_tokens(line, language) for line in hypotheses]
-    theirs = [moses.paper_tokens(line, language) for line in references]
+    ours = [paper_tokens(line, language) for line in hypotheses]
+    theirs = [paper_tokens(line, language) for line in references]
     counted = _measure(_multi_bleu(), ours, theirs)
-    protocol = moses.SIGNATURE.format(language=language)
+    protocol = SIGNATURE.format(language=language)
     return Score(value=counted.value, signature=f"paper|{protocol}|multi-bleu|sacrebleu:{sacrebleu.__version__}")
 
 
@@ -124,7 +123,7 @@ def compare(
     samples: int = 1_000,
     seed: int = 12_345,
 ) -> Difference:
-    """Is `system` really better or worse than `baseline`? Paired bootstrap resampling of 13a BLEU, by sacreBLEU."""
+    """Whether `system` differs from `baseline`: paired bootstrap resampling of 13a BLEU, by sacreBLEU."""
     named: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
     with resampling_seed(seed):
         test = PairedTest(named, {"BLEU": _bleu("13a")}, [list(references)], test_type="bs", n_samples=samples)

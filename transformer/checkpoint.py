@@ -1,16 +1,16 @@
 """A model and its optimiser on disk: safetensors and JSON, never pickle. Averaging of checkpoints (section 6.1).
 
 A checkpoint is a directory: model.safetensors, optimizer.safetensors (Adam's moments by parameter name), curve.jsonl
-(every point of the curve so far) and state.json (where training stands), written last: where it is, all is there.
+(every point of the curve so far) and state.json (the progress of training). state.json is written last: a directory
+that has it is complete.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,38 +25,38 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that a checkpoint holds. Tensors of a CPU are the living ones, not copies: they must not change until
-    `written` is set, which leaves a whole forward and backward pass to write them in. Those of a GPU are copied."""
+    """Everything that a checkpoint holds. Tensors are copies in main memory, so training may go on."""
 
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     state: dict[str, Any]
     curve: list[dict[str, float]]
-    written: threading.Event = field(default_factory=threading.Event)
 
 
 def snapshot(
     model: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Any], curve: Sequence[dict[str, float]]
 ) -> Snapshot:
+    """Copy the weights and Adam's state as they are now: 12 bytes per parameter."""
     named = dict(model.named_parameters())
     moments = {
-        f"{moment}.{name}": optimizer.state[parameter][moment].cpu()
+        f"{moment}.{name}": _copy(optimizer.state[parameter][moment])
         for name, parameter in named.items()
         for moment in (*MOMENTS, "step")
         if parameter in optimizer.state
     }
-    weights = {name: parameter.detach().cpu() for name, parameter in named.items()}
+    weights = {name: _copy(parameter) for name, parameter in named.items()}
     return Snapshot(weights, moments, dict(state), list(curve))
 
 
+def _copy(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", copy=True)
+
+
 def write(directory: Path, taken: Snapshot) -> None:
-    """Write a checkpoint; state.json, which makes it one, comes last and is on disk whole or not at all."""
+    """Write a checkpoint; state.json comes last and is on disk whole or not at all."""
     directory.mkdir(parents=True, exist_ok=True)
-    try:
-        save_file(taken.model, directory / MODEL)
-        save_file(taken.optimizer, directory / OPTIMIZER)
-    finally:
-        taken.written.set()
+    save_file(taken.model, directory / MODEL)
+    save_file(taken.optimizer, directory / OPTIMIZER)
     (directory / CURVE).write_text("".join(json.dumps(point) + "\n" for point in taken.curve), encoding="utf-8")
     for name in (MODEL, OPTIMIZER, CURVE):
         with open(directory / name, "rb") as written:
@@ -79,7 +79,7 @@ def read_curve(directory: Path) -> list[dict[str, float]]:
 
 
 def restore(directory: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put weights and moments back, to the bit."""
+    """Load weights and Adam's state, equal to the bit."""
     load_weights(directory / MODEL, model)
     moments = load_file(directory / OPTIMIZER)
     for name, parameter in model.named_parameters():
@@ -89,6 +89,7 @@ def restore(directory: Path, model: nn.Module, optimizer: torch.optim.Optimizer)
 
 
 def load_weights(file: Path, model: nn.Module) -> None:
+    """ValueError where the names are not exactly the model's."""
     weights = load_file(file)
     missing, unexpected = model.load_state_dict(weights, strict=False)
     if missing or unexpected:

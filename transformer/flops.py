@@ -1,4 +1,4 @@
-"""How much arithmetic a model asks for. Matrix products only, a multiply and an add each; the rest is small.
+"""Floating-point operations of a model: matrix products only, a multiply and an add each; the rest is small.
 
 Standard library only, so that a plan may say what a training run costs.
 """
@@ -15,11 +15,11 @@ def forward_flops(config: ModelConfig, vocabulary_size: int, *, source: float, t
     keys, values = config.num_heads * config.key_width, config.num_heads * config.value_width
     projections = 2 * config.d_model * (2 * keys + 2 * values)  # Q, K, V and W^O, per position
     feed_forward = 4 * config.d_model * config.d_ff
-    looking = 2 * (keys + values)  # scores and weighted sum, per query and key
-    encoder = source * (projections + feed_forward + looking * source)
-    back = target * (projections + looking * (target + 1) / 2)  # a position sees itself and what is before it
-    across = target * 2 * config.d_model * (keys + values) + source * 2 * config.d_model * (keys + values)
-    decoder = back + across + target * (looking * source + feed_forward)
+    attention = 2 * (keys + values)  # eq. (1): scores and weighted sum, per query and key
+    encoder = source * (projections + feed_forward + attention * source)
+    self_attention = target * (projections + attention * (target + 1) / 2)  # a position sees itself and those before
+    cross_projections = target * 2 * config.d_model * (keys + values) + source * 2 * config.d_model * (keys + values)
+    decoder = self_attention + cross_projections + target * (attention * source + feed_forward)
     scores = target * 2 * config.d_model * vocabulary_size
     return config.layers * (encoder + decoder) + scores
 

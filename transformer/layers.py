@@ -1,7 +1,7 @@
 """Encoder and decoder layers (section 3.1): attention and feed-forward networks, each inside a residual connection."""
 
-# B batch, S source length, T target length, D d_model
-# A mask says where a query MAY look: True is keep. With `rows`, x holds the real tokens only, (R, D).
+# R rows (tokens of all sentences, transformer/unpadded.py), D d_model
+# A mask says where a query MAY look: True is keep.
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from transformer.attention import KeysValues, SelfAttention, SourceAttention
+from transformer.attention import CrossAttention, KeysValues, SelfAttention
 from transformer.config import ModelConfig
 from transformer.cpu.dropout import Dropout
 from transformer.cpu.linear import Linear
@@ -25,9 +25,18 @@ class FeedForward(nn.Module):
         self.outer = Linear(config.d_ff, config.d_model)
         self.dropout = Dropout(config.relu_dropout)
 
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        out: Tensor = self.outer(self.dropout(self.inner(x_BTD, relu=True)))
-        return out
+    def forward(self, x_RD: Tensor) -> Tensor:
+        out_RD: Tensor = self.outer(self.dropout(self.inner(x_RD, relu=True)))
+        return out_RD
+
+
+def layer_norm(config: ModelConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(config.d_model)
+
+
+def final_norm(config: ModelConfig) -> nn.Module:
+    """What ends a stack of layers: nothing in the paper, whose last layer ends with its own norm."""
+    return layer_norm(config) if config.norm == "pre" else nn.Identity()
 
 
 class Residual(nn.Module):
@@ -35,17 +44,19 @@ class Residual(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(config.d_model)
+        self.norm = layer_norm(config)
         self.dropout = Dropout(config.dropout)
         self.pre = config.norm == "pre"
 
-    def forward(self, x_BTD: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        inside: Tensor = self.norm(x_BTD) if self.pre else x_BTD
-        x_BTD = x_BTD + self.dropout(sublayer(inside))
-        return x_BTD if self.pre else self.norm(x_BTD)
+    def forward(self, x_RD: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        input_RD: Tensor = self.norm(x_RD) if self.pre else x_RD
+        x_RD = x_RD + self.dropout(sublayer(input_RD))
+        return x_RD if self.pre else self.norm(x_RD)
 
 
 class EncoderLayer(nn.Module):
+    """Figure 1, left: self-attention, feed-forward."""
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.self_attention = SelfAttention(config)
@@ -53,36 +64,38 @@ class EncoderLayer(nn.Module):
         self.around_attention = Residual(config)
         self.around_feed_forward = Residual(config)
 
-    def forward(self, x_BSD: Tensor, keep: Tensor | None, rows: Rows | None = None) -> Tensor:
-        x_BSD = self.around_attention(x_BSD, lambda x: self.self_attention(x, keep, rows=rows))
-        out: Tensor = self.around_feed_forward(x_BSD, self.feed_forward)
-        return out
+    def forward(self, x_RD: Tensor, rows: Rows, keep: Tensor) -> Tensor:
+        x_RD = self.around_attention(x_RD, lambda x_RD: self.self_attention(x_RD, rows, keep))
+        x_RD = self.around_feed_forward(x_RD, self.feed_forward)
+        return x_RD
 
 
 class DecoderLayer(nn.Module):
+    """Figure 1, right: causal self-attention, cross-attention to the memory, feed-forward."""
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.self_attention = SelfAttention(config)
-        self.source_attention = SourceAttention(config)
+        self.source_attention = CrossAttention(config)  # this name, and around_source, are in saved weights
         self.feed_forward = FeedForward(config)
         self.around_self = Residual(config)
         self.around_source = Residual(config)
         self.around_feed_forward = Residual(config)
 
-    def forward(self, x_BTD: Tensor, source: KeysValues, keep: Tensor | None, rows: Rows | None = None) -> Tensor:
-        """`source` is `self.source_attention.project(memory)`; `keep` is the source's mask, `rows` are the target's."""
-        return self.around(x_BTD, lambda x: self.self_attention(x, causal=True, rows=rows), source, keep, rows)
+    def forward(self, x_RD: Tensor, rows: Rows, memory: KeysValues, keep: Tensor | None) -> Tensor:
+        """`memory` is what `CrossAttention.project_memory` makes of the encoder's output; `keep` is its mask."""
+        return self.sublayers(x_RD, rows, memory, keep, lambda x_RD: self.self_attention(x_RD, rows, causal=True))
 
-    def around(
+    def sublayers(
         self,
-        x_BTD: Tensor,
-        look_back: Callable[[Tensor], Tensor],
-        source: KeysValues,
+        x_RD: Tensor,
+        rows: Rows,
+        memory: KeysValues,
         keep: Tensor | None,
-        rows: Rows | None = None,
+        self_attention: Callable[[Tensor], Tensor],
     ) -> Tensor:
-        """The layer with its self-attention given: the whole prefix at once, or one step against a cache."""
-        x_BTD = self.around_self(x_BTD, look_back)
-        x_BTD = self.around_source(x_BTD, lambda x: self.source_attention(x, source, keep, rows))
-        out: Tensor = self.around_feed_forward(x_BTD, self.feed_forward)
-        return out
+        """The layer with its self-attention given: over whole prefixes, or one step against a cache."""
+        x_RD = self.around_self(x_RD, self_attention)
+        x_RD = self.around_source(x_RD, lambda x_RD: self.source_attention(x_RD, rows, memory, keep))
+        x_RD = self.around_feed_forward(x_RD, self.feed_forward)
+        return x_RD

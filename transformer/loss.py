@@ -1,8 +1,8 @@
 """The training loss (section 5.4): cross-entropy against a target smoothed by epsilon, summed over real tokens only.
 
 The smoothed target is (1 - epsilon) on the right subword plus epsilon / V on every subword (Szegedy et al., the paper's
-reference). Scores of all tokens for the whole vocabulary are the largest tensor of a step, so they are made in chunks:
-each chunk's gradient is taken while it is at hand, and no more than one chunk is ever held.
+reference). The scores of all tokens for the whole vocabulary would be the largest tensor of a step, so they are
+computed in chunks, each with its gradient: one chunk is in memory at a time.
 """
 
 # N real target tokens, C tokens of a chunk, D d_model, V vocabulary
@@ -20,14 +20,16 @@ CHUNK_SCORES = 2**22  # scores per chunk: 16 MB in single precision; smaller pro
 LEAST_CHUNK = 256  # tokens
 
 
-class Products(NamedTuple):
-    """What the products are made of: the output matrix in the type they are computed in, and the sum of its rows."""
+class OutputMatrix(NamedTuple):
+    """The output matrix in the type that products are computed in, and the sum of its rows in a wider type."""
 
     weight_VD: Tensor
     sum_D: Tensor
 
 
-def chunk_losses(hidden_CD: Tensor, gold_C1: Tensor, out: Products, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+def chunk_losses(
+    hidden_CD: Tensor, gold_C1: Tensor, out: OutputMatrix, smoothing: float
+) -> tuple[Tensor, Tensor, Tensor]:
     """(smoothed loss, plain loss, probabilities) of a chunk; the losses are sums over its tokens."""
     wide = out.sum_D.dtype
     scores_CV = product(hidden_CD, out.weight_VD).to(wide)
@@ -41,7 +43,7 @@ def chunk_losses(hidden_CD: Tensor, gold_C1: Tensor, out: Products, smoothing: f
 
 
 def scores_gradient(p_CV: Tensor, gold_C1: Tensor, smoothing: float) -> Tensor:
-    """Probabilities minus the smoothed target, in the place of the probabilities."""
+    """Probabilities minus the smoothed target. Overwrites the probabilities."""
     grad_CV = p_CV.sub_(smoothing / p_CV.size(1))
     return grad_CV.scatter_add_(1, gold_C1, grad_CV.new_full(gold_C1.shape, smoothing - 1))
 
@@ -56,7 +58,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         wide = torch.float64 if weight_VD.dtype == torch.float64 else torch.float32
         with torch.autocast(kind, enabled=False):
             hidden_ND = hidden_ND.to(narrow)
-            out = Products(weight_VD.to(narrow), weight_VD.sum(dim=0, dtype=wide))
+            out = OutputMatrix(weight_VD.to(narrow), weight_VD.sum(dim=0, dtype=wide))
             grad_hidden_ND = torch.empty_like(hidden_ND if train else hidden_ND[:0])
             grad_weight_VD = torch.zeros_like(weight_VD if train else weight_VD[:0])
             loss = nll = torch.zeros((), dtype=wide, device=hidden_ND.device)

@@ -1,12 +1,13 @@
 """The Transformer (section 3, figure 1): embeddings, two stacks of layers, and the softmax's projection.
 
 Initial values, on which the paper is silent: Xavier uniform for every projection (queries, keys and values each by its
-own shape where they are packed in one matrix), normal with deviation d_model^-0.5 for embeddings, so that an embedding
+own shape where they share one matrix), normal with deviation d_model^-0.5 for embeddings, so that an embedding
 times sqrt(d_model) has unit variance; biases 0, LayerNorm 1 and 0.
 """
 
-# B batch, S source length, T target length, D d_model, V vocabulary
-# A mask says where a query MAY look: True is keep. With `rows`, only real tokens are held: (R, D) for (B, T, D).
+# B batch, S source length, T target length, N real target tokens, D d_model, V vocabulary
+# R rows: tokens of all sentences (transformer/unpadded.py); M rows of the source
+# A mask says where a query MAY look: True is keep.
 
 from __future__ import annotations
 
@@ -17,14 +18,22 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from transformer.attention import SelfAttention, SourceAttention
+from transformer.attention import CrossAttention, SelfAttention
 from transformer.batching import Batch
 from transformer.config import PAD, ModelConfig
 from transformer.cpu.dropout import Dropout
 from transformer.cpu.linear import Linear
-from transformer.layers import DecoderLayer, EncoderLayer
+from transformer.layers import DecoderLayer, EncoderLayer, final_norm
 from transformer.positions import LearnedPositions, positions
-from transformer.unpadded import Rows
+from transformer.unpadded import Rectangle, Rows
+
+
+class Memory(NamedTuple):
+    """The encoder's output with what the decoder's attention needs to know of it: its rows, and its mask."""
+
+    memory_MD: Tensor
+    rows: Rows
+    keep_B11S: Tensor
 
 
 class Transformer(nn.Module):
@@ -43,9 +52,8 @@ class Transformer(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
-        pre = config.norm == "pre"
-        self.encoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
+        self.encoder_norm = final_norm(config)
+        self.decoder_norm = final_norm(config)
         self.apply(initialise)
 
     @property
@@ -56,53 +64,45 @@ class Transformer(nn.Module):
     def decoder_layers(self) -> list[DecoderLayer]:
         return cast(list[DecoderLayer], list(self.decoder))
 
-    def embed_source(self, source_BS: Tensor, rows: Rows | None = None) -> Tensor:
+    def embed_source(self, source_BS: Tensor, rows: Rows) -> Tensor:
+        """Section 3.4, and positions (3.5): (R, D)."""
         table = self.embedding if self.config.tied_embeddings else self.source_embedding
-        scaled_BSD = table(source_BS if rows is None else rows.pack(source_BS)) * math.sqrt(self.config.d_model)
-        out: Tensor = self.dropout(self.source_positions(scaled_BSD, rows=rows))
-        return out
+        scaled_RD = table(rows.pack(source_BS)) * math.sqrt(self.config.d_model)
+        out_RD: Tensor = self.dropout(self.source_positions(scaled_RD, rows))
+        return out_RD
 
-    def embed_target(self, target_BT: Tensor, start: int = 0, rows: Rows | None = None) -> Tensor:
-        """`start` is the position of the first column, for decoding a step at a time."""
-        scaled_BTD = self.embedding(target_BT if rows is None else rows.pack(target_BT))
-        scaled_BTD = scaled_BTD * math.sqrt(self.config.d_model)
-        out: Tensor = self.dropout(self.target_positions(scaled_BTD, start, rows))
-        return out
+    def embed_target(self, target_in_BT: Tensor, rows: Rows, first: int = 0) -> Tensor:
+        """The same for the decoder's input. `first` is the position of the first column."""
+        scaled_RD = self.embedding(rows.pack(target_in_BT)) * math.sqrt(self.config.d_model)
+        out_RD: Tensor = self.dropout(self.target_positions(scaled_RD, rows, first))
+        return out_RD
 
-    def encode(self, source_BS: Tensor, rows: Rows | None = None) -> Tensor:
-        """The encoder's output, (B, S, D). Padded positions hold nothing of use and are never looked at."""
-        keep = source_mask(source_BS != PAD)
-        x_BSD = self.embed_source(source_BS, rows)
-        for layer in self.encoder:
-            x_BSD = layer(x_BSD, keep, rows)
-        memory_BSD: Tensor = self.encoder_norm(x_BSD)
-        return memory_BSD
+    def encode(self, source_BS: Tensor, rows: Rows) -> Memory:
+        """Figure 1, left. `rows` are those of `source_BS`."""
+        keep_B11S = source_mask(source_BS != PAD)
+        x_RD = self.embed_source(source_BS, rows)
+        for layer in self.encoder_layers:
+            x_RD = layer(x_RD, rows, keep_B11S)
+        return Memory(self.encoder_norm(x_RD), rows, keep_B11S)
 
-    def decode(
-        self,
-        target_in_BT: Tensor,
-        memory_BSD: Tensor,
-        source_keep_BS: Tensor,
-        source_rows: Rows | None = None,
-        rows: Rows | None = None,
-    ) -> Tensor:
-        """The decoder's output, (B, T, D), for all prefixes at once. Target padding may only stand at the end."""
-        keep = source_mask(source_keep_BS)
-        x_BTD = self.embed_target(target_in_BT, rows=rows)
+    def decode(self, target_in_BT: Tensor, rows: Rows, memory: Memory) -> Tensor:
+        """Figure 1, right, for all prefixes at once: (R, D). Padding of the target may only stand at its end."""
+        x_RD = self.embed_target(target_in_BT, rows)
         for layer in self.decoder_layers:
-            x_BTD = layer(x_BTD, layer.source_attention.project(memory_BSD, source_rows), keep, rows)
-        hidden_BTD: Tensor = self.decoder_norm(x_BTD)
-        return hidden_BTD
+            keys_values = layer.source_attention.project_memory(memory.memory_MD, memory.rows)
+            x_RD = layer(x_RD, rows, keys_values, memory.keep_B11S)
+        hidden_RD: Tensor = self.decoder_norm(x_RD)
+        return hidden_RD
 
     def hidden(self, source_BS: Tensor, target_in_BT: Tensor) -> Tensor:
-        """Everything before the softmax's projection, (B, T, D)."""
-        return self.decode(target_in_BT, self.encode(source_BS), source_BS != PAD)
+        """Everything before the softmax's projection, (B, T, D). What it says of padding is of no use."""
+        source, target = Rectangle.of(source_BS), Rectangle.of(target_in_BT)
+        return target.unpack(self.decode(target_in_BT, target, self.encode(source_BS, source)))
 
     def hidden_rows(self, batch: Batch) -> Tensor:
-        """The same for the target's real tokens only, (N, D), in the order of the gold: what the loss takes."""
-        memory_RD = self.encode(batch.source_BS, batch.source_rows)
-        source_keep_BS = batch.source_BS != PAD
-        hidden_RD = self.decode(batch.target_in_BT, memory_RD, source_keep_BS, batch.source_rows, batch.target_rows)
+        """The same for the target's real tokens only, (N, D), in the order of `batch.gold_N`."""
+        memory = self.encode(batch.source_BS, batch.source_rows)
+        hidden_RD = self.decode(batch.target_in_BT, batch.target_rows, memory)
         return hidden_RD[: batch.target_rows.real]
 
     @property
@@ -111,27 +111,29 @@ class Transformer(nn.Module):
         return self.embedding.weight if self.config.tied_embeddings else self.output.weight
 
     def matrices(self) -> list[Tensor]:
-        """All by which rows are multiplied."""
+        """The weights of all matrix products, for `prepacked` (transformer/cpu/linear.py)."""
         return [*(module.weight for module in self.modules() if isinstance(module, Linear)), self.output_weight]
 
     def logits(self, hidden: Tensor) -> Tensor:
+        """(..., D) to (..., V): the softmax's scores."""
         return nn.functional.linear(hidden, self.output_weight)
 
     def forward(self, source_BS: Tensor, target_in_BT: Tensor) -> Tensor:
+        """The softmax's scores at every target position, (B, T, V)."""
         return self.logits(self.hidden(source_BS, target_in_BT))
 
 
 def source_mask(source_keep_BS: Tensor) -> Tensor:
-    """Keys that may be looked at, for every head and query alike: (B, 1, 1, S)."""
+    """The mask of the source's keys, the same for every head and query: (B, 1, 1, S)."""
     return source_keep_BS[:, None, None, :]
 
 
 def initialise(module: nn.Module) -> None:
-    """The initial values that the head of this file names."""
+    """Set the initial values that this file's docstring lists."""
     if isinstance(module, SelfAttention):
         for block in module.queries_keys_values.weight.split(module.widths):
             nn.init.xavier_uniform_(block)
-    elif isinstance(module, SourceAttention):
+    elif isinstance(module, CrossAttention):
         for block in module.keys_values.weight.split(module.widths):
             nn.init.xavier_uniform_(block)
     elif isinstance(module, nn.Linear):
@@ -145,16 +147,16 @@ def initialise(module: nn.Module) -> None:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Every learned number once, shared matrices too."""
+    """Learned numbers; a shared matrix counts once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 class AttentionMaps(NamedTuple):
-    """Who looks at whom: for each layer a tensor (B, H, queries, keys) whose rows sum to one."""
+    """Attention weights: for each layer a tensor (B, H, queries, keys) whose rows sum to one."""
 
     encoder: list[Tensor]
     decoder: list[Tensor]
-    source: list[Tensor]  # target positions looking at the source
+    cross: list[Tensor]  # queries are target positions, keys are source positions
 
 
 @torch.no_grad()
@@ -163,16 +165,16 @@ def attention_maps(model: Transformer, source_BS: Tensor, target_in_BT: Tensor) 
     maps = AttentionMaps([], [], [])
 
     def record(into: list[Tensor]) -> Any:
-        def look(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Tensor) -> None:
+        def hook(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Tensor) -> None:
             into.append(module.weights(*args, **kwargs))
 
-        return look
+        return hook
 
     was_training = model.training
     model.eval()
     watched: list[tuple[nn.Module, list[Tensor]]] = [(e.self_attention, maps.encoder) for e in model.encoder_layers]
     watched += [(d.self_attention, maps.decoder) for d in model.decoder_layers]
-    watched += [(d.source_attention, maps.source) for d in model.decoder_layers]
+    watched += [(d.source_attention, maps.cross) for d in model.decoder_layers]
     with ExitStack() as hooks:
         for module, into in watched:
             hooks.enter_context(module.register_forward_hook(record(into), with_kwargs=True))

@@ -1,4 +1,4 @@
-"""The paper's own figures (Tables 2, 3 and 4) as plain data, to stand beside ours. Standard library only.
+"""The paper's own figures (Tables 2, 3 and 4) as plain data. Standard library only.
 
 Rows are keyed by the names that the recipes use. `figures_of` finds the paper's figures for one of our rows.
 """
@@ -58,6 +58,7 @@ TABLE_2: tuple[System, ...] = (
     System(
         name="Transformer (base)", en_de=27.3, en_fr=38.1, en_de_flops=3.3e18, en_fr_flops=3.3e18, ours="base"
     ),
+    # en_fr: the NIPS version of this table, and section 6.1 of every version, say 41.0
     System(name="Transformer (big)", en_de=28.4, en_fr=41.8, en_de_flops=2.3e19, en_fr_flops=2.3e19, ours="big"),
 )  # fmt: skip
 
@@ -102,8 +103,6 @@ TABLE_4: tuple[Parser, ...] = (
 )
 
 P100_FLOPS = 9.5e12  # sustained single-precision rate that the paper assumes (footnote 5)
-# The NIPS version of Table 2, and section 6.1 of every version, say 41.0 for big on English to French.
-EN_FR_BIG_IN_THE_TEXT = 41.0
 
 
 @dataclass(frozen=True, kw_only=True)

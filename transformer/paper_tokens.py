@@ -1,4 +1,4 @@
-"""The tokenisation behind the paper's BLEU figures: what was done to a line before multi-bleu counted its words.
+"""The tokenisation of the paper's BLEU figures: what is done to a line before multi-bleu counts its words.
 
 Quotation marks and other punctuation are made ASCII, the Moses tokeniser splits the words, and compounds are split at
 their hyphens. PAPER: 27.3 and 28.4 were counted on such lines, on both sides; plain sacreBLEU gives about a point less.
@@ -16,7 +16,7 @@ from typing import Final
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-# What Moses's own table of punctuation leaves alone and the paper's reference did not have any more.
+# Quotation marks that Moses's own table of punctuation leaves as they are and the paper's reference replaced.
 QUOTES: Final = str.maketrans(dict.fromkeys("„‟«»", '"') | dict.fromkeys("‘‚‛‹›", "'"))
 COMPOUND: Final = re.compile(r"(\S)-(\S)")
 SIGNATURE: Final = f"quotes:ascii|tok:moses-{{language}}|compounds:split|sacremoses:{version('sacremoses')}"
@@ -33,7 +33,7 @@ def _punctuation() -> MosesPunctNormalizer:
 
 
 def paper_tokens(line: str, language: str) -> str:
-    """One line as the paper's evaluation saw it: words apart, separated by single blanks."""
+    """One line as the paper's evaluation had it: words separated by single blanks."""
     ascii_line = _punctuation().replace_unicode_punct(line).translate(QUOTES)
     words = str(_tokenizer(language).tokenize(ascii_line, return_str=True)).strip()
     return COMPOUND.sub(r"\1 ##AT##-##AT## \2", words)

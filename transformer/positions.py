@@ -1,6 +1,6 @@
-"""Where a token stands (section 3.5): sinusoids, or a learned table (Table 3, row E)."""
+"""Positional encoding (section 3.5): sinusoids, or a learned table (Table 3, row E)."""
 
-# B batch, T length, D d_model
+# R rows (tokens of all sentences, transformer/unpadded.py), D d_model
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """The fixed table, made longer when a sequence asks for it. Not a parameter, not in a checkpoint."""
+    """The fixed table, made longer when a longer sequence comes. Not a parameter, not in a checkpoint."""
 
     table: Tensor
 
@@ -28,33 +28,36 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.register_buffer("table", sinusoids(config.max_positions, config.d_model), persistent=False)
 
-    def forward(self, x_BTD: Tensor, start: int = 0, rows: Rows | None = None) -> Tensor:
-        """Add the encodings of the positions start, start + 1, ... to the embeddings, or of each row's own."""
-        end = start + x_BTD.size(1) if rows is None else rows.length
+    def forward(self, x_RD: Tensor, rows: Rows, first: int = 0) -> Tensor:
+        """Add to each embedding the encoding of its position; a sentence begins at position `first`."""
+        end = first + rows.length
         if end > self.table.size(0):
             self.table = sinusoids(2 * end, self.table.size(1)).to(self.table)
-        return x_BTD + chosen(self.table, start, end, rows)
+        return x_RD + at_positions(self.table, rows, first)
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector per position, as many as the config says."""
+    """One learned vector per position, `max_positions` of them."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(config.max_positions, config.d_model))
 
-    def forward(self, x_BTD: Tensor, start: int = 0, rows: Rows | None = None) -> Tensor:
-        end = start + x_BTD.size(1) if rows is None else rows.length
+    def forward(self, x_RD: Tensor, rows: Rows, first: int = 0) -> Tensor:
+        """As `SinusoidalPositions.forward`."""
+        end = first + rows.length
         if end > self.table.size(0):
             raise ValueError(
                 f"A sequence of {end} subwords is longer than the {self.table.size(0)} learned positions: "
                 f"raise model.max_positions, or lower cleaning.max_subwords."
             )
-        return x_BTD + chosen(self.table, start, end, rows)
+        return x_RD + at_positions(self.table, rows, first)
 
 
-def chosen(table: Tensor, start: int, end: int, rows: Rows | None) -> Tensor:
-    return table[start:end] if rows is None else F.embedding(rows.position_R, table)
+def at_positions(table: Tensor, rows: Rows, first: int) -> Tensor:
+    """(R, D): for each row the entry of the table at its position."""
+    positions_T = torch.arange(first, first + rows.length, device=table.device)
+    return F.embedding(rows.pack(positions_T.expand(rows.sentences, -1)), table)
 
 
 def positions(config: ModelConfig) -> nn.Module:

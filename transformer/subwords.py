@@ -14,7 +14,7 @@ from transformer.config import END, PAD, START, UNKNOWN
 
 
 class Subwords:
-    """A subword vocabulary. Ids are bare: whoever feeds a model adds START and END. Survives pickling."""
+    """A subword vocabulary. Ids are bare: START and END are added by batching. Can be pickled."""
 
     def __init__(self, model: bytes) -> None:
         try:
@@ -42,13 +42,10 @@ class Subwords:
     def decode(self, ids: Sequence[int]) -> str:
         return str(self._processor.decode([int(i) for i in ids]))
 
-    def decode_all(self, sequences: Sequence[Sequence[int]]) -> list[str]:
-        return [self.decode(ids) for ids in sequences]
-
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The subwords as they are written in the vocabulary, for pictures and for other engines."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
     def text_of(self, pieces: Sequence[str]) -> str:
-        """The text that subwords spell, as `pieces` gives them."""
+        """The text of subwords as `pieces` gives them."""
         return str(self._processor.decode_pieces(list(pieces)))

@@ -1,4 +1,4 @@
-"""A model directory put to use: text in, text out, and a look at its attention. Needs no cluster and no tracking.
+"""Translation with a model directory: text in, text out, and its attention weights. Needs no cluster and no tracking.
 
 Reads  config.json, model.safetensors, subwords.model      By hand  Translator.load("model").translate(["A sentence."])
 """
@@ -28,7 +28,7 @@ BATCH_TOKENS = 2_000
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to say it: the text, what it was ranked by, and how many subwords it has."""
+    """One translation: its text, the score it was ranked by, its number of subwords."""
 
     text: str
     score: float
@@ -37,7 +37,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Translation:
-    """The best translation of a text, and as many more as were asked for: `alternatives[0]` is the best one again."""
+    """The best translation of a text, and the `n_best` of the search: `alternatives[0]` is the best one again."""
 
     text: str
     score: float
@@ -50,18 +50,18 @@ class Translation:
         return cls(best.text, best.score, best.tokens, tuple(alternatives))
 
 
-NOTHING = Translation.of([Alternative("", 0.0, 0)])  # what a blank line becomes
+EMPTY = Translation.of([Alternative("", 0.0, 0)])  # the translation of a blank text
 
 
 class TranslatesText(Protocol):
-    """What an engine must be able to do; ours and CTranslate2's do the same."""
+    """What every engine does, ours and CTranslate2's."""
 
     def translate(self, texts: Sequence[str], search: SearchConfig | None = None) -> list[Translation]: ...
 
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """Who looks at whom, by layer and head. Rows are queries and sum to one, columns are keys.
+    """Attention weights of one sentence pair. Rows are queries and sum to one, columns are keys.
 
     The source's tokens end with END. The target's are what the decoder reads: START, then the translation.
     """
@@ -74,7 +74,7 @@ class AttentionMaps:
 
 
 def length_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
-    """Places of sentences to handle together: of like length, at most so many tokens with padding; longest first."""
+    """Indices of sentences to batch: of similar length, at most `batch_tokens` with padding; longest first."""
     batches: list[list[int]] = []
     for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
         if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= batch_tokens:
@@ -108,11 +108,11 @@ class Translator:
         """Each text's translation, in the order of the texts. A blank text stays blank."""
         sources = self.subwords.encode_all(texts)
         found = self.search([ids for ids in sources if ids], search or SearchConfig())
-        waiting = iter(found)
-        return [self.translation(next(waiting)) if ids else NOTHING for ids in sources]
+        results = iter(found)
+        return [self.translation(next(results)) if ids else EMPTY for ids in sources]
 
     def search(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[Hypothesis]]:
-        """The same for subword ids, each source with its `n_best` translations."""
+        """The `n_best` hypotheses of each source, as subword ids."""
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for places in length_batches([len(ids) + 1 for ids in sources], self.batch_tokens):
             for place, hypotheses in zip(
@@ -125,11 +125,11 @@ class Translator:
         return Translation.of([Alternative(self.text(h.ids), h.score, len(h.ids)) for h in hypotheses])
 
     def text(self, ids: Sequence[int]) -> str:
-        """One line, whatever the bytes of a vocabulary with byte fallback may spell."""
+        """The text of subwords, on one line: a vocabulary with byte fallback may spell line ends."""
         return self.subwords.decode(ids).replace("\r", " ").replace("\n", " ")
 
     def forced(self, sources: Sequence[str], targets: Sequence[str]) -> list[Forced]:
-        """How probable the model finds given translations; tokens count END."""
+        """The model's probability of given translations; tokens count END."""
         source_ids, target_ids = self.subwords.encode_all(sources), self.subwords.encode_all(targets)
         scored: list[Forced] = [Forced(0.0, 0)] * len(source_ids)
         lengths = [max(len(s), len(t)) + 1 for s, t in zip(source_ids, target_ids, strict=True)]
@@ -140,14 +140,14 @@ class Translator:
         return scored
 
     def attention(self, text: str, target_text: str | None = None) -> AttentionMaps:
-        """Attention while reading `text` and saying `target_text`, or the model's own translation if none is given."""
+        """Attention weights on `text` with `target_text`, or with the model's own translation if none is given."""
         source = [*self.subwords.encode(text), END]
         if target_text is None:
             (hypotheses,) = beam.search(self.model, [source[:-1]], SearchConfig())
-            spoken = list(hypotheses[0].ids)
+            target_ids = list(hypotheses[0].ids)
         else:
-            spoken = self.subwords.encode(target_text)
-        target = [START, *spoken]
+            target_ids = self.subwords.encode(target_text)
+        target = [START, *target_ids]
         device = self.model.output_weight.device
         maps = attention_maps(self.model, torch.tensor([source], device=device), torch.tensor([target], device=device))
         encoder, decoder, cross = ([layer[0].cpu() for layer in side] for side in maps)
@@ -155,7 +155,7 @@ class Translator:
 
 
 def model_shape(about: Any) -> tuple[ModelConfig, int]:
-    """The model of a directory by its config.json."""
+    """The model's config and vocabulary size, of a parsed config.json."""
     try:
         return ModelConfig(**about["model"]), int(about["vocabulary_size"])
     except (KeyError, TypeError) as error:

@@ -1,13 +1,14 @@
-"""The real tokens of padded sentences as rows of a matrix, so that nothing is computed for padding.
+"""The tokens of a batch as the rows of one matrix, (R, D): the form in which every layer takes them.
 
-All of a layer but attention does the same to every position (sections 3.1 and 3.3): it takes rows as it takes a
-rectangle. Attention needs to know who stands in which sentence: `unpack` lays the rows out as (B, T), and `pack` takes
-them up again. Spare rows at the end make the number of rows a round one: products are compiled for each number of rows,
-and few numbers are few programs. What stands in padding or in spare rows is a copy of some real token, which nobody
-looks at; their gradients are zero.
+Everything but attention treats each position alike (sections 3.1 and 3.3), so it needs no sentences. Attention does:
+`unpack` lays the rows out as a rectangle (B, T, ...), and `pack` takes them back. Two kinds of rows:
+
+`Unpadded`   the real tokens alone, for training: nothing but attention is computed for padding. Spare rows at the end
+             round their number up, because products are compiled for each number of rows.
+`Rectangle`  every place of the rectangle, padding too, for decoding: packing is a view and costs nothing.
 """
 
-# B sentences, T length, N real tokens, X spare rows, R rows of both kinds, P padded places
+# B sentences, T length, N real tokens, X spare rows, R rows (real and spare), P padded places
 
 from __future__ import annotations
 
@@ -24,24 +25,48 @@ ROUND = 32  # rows: 0.4 % more of them on average where 4,000 are real
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Which row holds which place of the flattened (B, T), and the other way round."""
+class Rectangle:
+    """Every place of (B, T) is a row, sentence after sentence."""
 
-    place_R: Tensor
-    row_BT: Tensor
-    padding_P: Tensor  # places
-    spare_X: Tensor  # rows
-    real: int  # N: as many rows come before the spare ones
     sentences: int
     length: int
 
     @staticmethod
-    def of(real_BT: NDArray[np.bool_]) -> Rows:
+    def of(ids_BT: Tensor) -> Rectangle:
+        return Rectangle(*ids_BT.shape)
+
+    def pack(self, x_BT: Tensor) -> Tensor:
+        """(B, T, ...) to (R, ...)."""
+        return x_BT.flatten(0, 1)
+
+    def unpack(self, x_R: Tensor) -> Tensor:
+        """(R, ...) to (B, T, ...)."""
+        return x_R.view(self.sentences, self.length, *x_R.shape[1:])
+
+
+@dataclass(frozen=True)
+class Unpadded:
+    """The real tokens of (B, T) are rows, sentence after sentence, then the spare rows.
+
+    Padded places of an unpacked rectangle, and spare rows, hold a copy of some real token. No result may depend on
+    them, and their gradient is zero.
+    """
+
+    place_R: Tensor  # the place in the flattened (B, T) of each row
+    row_BT: Tensor  # the row of each place, flattened
+    padding_P: Tensor  # places
+    spare_X: Tensor  # rows
+    real: int  # N: the first N rows are the real tokens
+    sentences: int
+    length: int
+
+    @staticmethod
+    def of(real_BT: NDArray[np.bool_]) -> Unpadded:
         """`real_BT` is True where a token is real. At least one must be."""
         flat = real_BT.reshape(-1)
         places, padding = np.flatnonzero(flat), np.flatnonzero(~flat)
         spare = np.arange(-len(places) % ROUND) + len(places)
-        return Rows(
+        return Unpadded(
             place_R=torch.from_numpy(np.concatenate((places, np.full(len(spare), places[0])))),
             row_BT=torch.from_numpy(np.where(flat, np.cumsum(flat) - 1, 0)),
             padding_P=torch.from_numpy(padding),
@@ -51,35 +76,34 @@ class Rows:
             length=real_BT.shape[1],
         )
 
-    @property
-    def position_R(self) -> Tensor:
-        """Where in its sentence a row's token stands, from 0."""
-        return self.place_R % self.length
+    def map(self, function: Callable[[Tensor], Tensor]) -> Unpadded:
+        """The same rows with `function` applied to every tensor, for example to move them to a GPU."""
+        tensors = function(self.place_R), function(self.row_BT), function(self.padding_P), function(self.spare_X)
+        return Unpadded(*tensors, self.real, self.sentences, self.length)
 
-    def each(self, act: Callable[[Tensor], Tensor]) -> Rows:
-        tensors = act(self.place_R), act(self.row_BT), act(self.padding_P), act(self.spare_X)
-        return Rows(*tensors, self.real, self.sentences, self.length)
-
-    def pack(self, x: Tensor) -> Tensor:
-        """Rows (R, ...) from a rectangle (B, T, ...)."""
-        out: Tensor = _Take.apply(x.flatten(0, 1), self.place_R, self.row_BT, self.padding_P)  # type: ignore[no-untyped-call]
+    def pack(self, x_BT: Tensor) -> Tensor:
+        """(B, T, ...) to (R, ...)."""
+        out: Tensor = _Take.apply(x_BT.flatten(0, 1), self.place_R, self.row_BT, self.padding_P)  # type: ignore[no-untyped-call]
         return out
 
-    def unpack(self, x: Tensor) -> Tensor:
-        """A rectangle (B, T, ...) from rows (R, ...)."""
-        out: Tensor = _Take.apply(x, self.row_BT, self.place_R, self.spare_X)  # type: ignore[no-untyped-call]
-        return out.view(self.sentences, self.length, *x.shape[1:])
+    def unpack(self, x_R: Tensor) -> Tensor:
+        """(R, ...) to (B, T, ...)."""
+        out: Tensor = _Take.apply(x_R, self.row_BT, self.place_R, self.spare_X)  # type: ignore[no-untyped-call]
+        return out.view(self.sentences, self.length, *x_R.shape[1:])
+
+
+Rows = Rectangle | Unpadded
 
 
 class _Take(torch.autograd.Function):
-    """x[index]. What comes back is taken by the inverse index, which is faster than adding up, and is 0 at `nobody`."""
+    """x[index]. The gradient is gathered by the inverse index, which is faster than scatter-add; 0 at `unused`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Tensor, inverse: Tensor, nobody: Tensor) -> Tensor:
-        ctx.save_for_backward(inverse, nobody)
+    def forward(ctx: Any, x: Tensor, index: Tensor, inverse: Tensor, unused: Tensor) -> Tensor:
+        ctx.save_for_backward(inverse, unused)
         return x.index_select(0, index)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        inverse, nobody = ctx.saved_tensors
-        return grads[0].index_select(0, inverse).index_fill_(0, nobody, 0), None, None, None
+        inverse, unused = ctx.saved_tensors
+        return grads[0].index_select(0, inverse).index_fill_(0, unused, 0), None, None, None

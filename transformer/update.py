@@ -1,16 +1,15 @@
 """One update of the weights (section 5): the same on any number of workers.
 
-The loss is a mean over all real target tokens of the update, whoever computes them. Gradients of all parameters live in
-one flat buffer, behind which each micro-batch has a place for its loss: one sum over the workers carries everything.
-Before a micro-batch the generator is seeded from (seed, position in the stream), so dropout does not depend on who
-computes it.
+The loss is a mean over all real target tokens of the update, on whichever worker. Gradients of all parameters are one
+flat buffer, at whose end each micro-batch has a place for its loss: one sum over the workers carries everything. Before
+a micro-batch the generator is seeded from (seed, position in the stream), so dropout does not depend on the worker.
 """
 
 # M micro-batches of the update, over all workers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,14 +20,14 @@ from torch import Tensor, nn
 
 from transformer.batching import Batch
 from transformer.config import TrainingConfig
-from transformer.cpu.linear import packed
+from transformer.cpu.linear import prepacked
 from transformer.loss import smoothed_cross_entropy
 from transformer.model import Transformer
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Who we are among the workers."""
+    """This worker's rank and the number of workers."""
 
     rank: int = 0
     world_size: int = 1
@@ -48,7 +47,7 @@ class MicroBatch(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Still on the device: reading a value here waits for it."""
+    """Tensors on the device: reading a value waits for the update."""
 
     losses_M2: Tensor  # per micro-batch of all workers: smoothed loss and plain loss, sums over its tokens
     gradient_norm: Tensor
@@ -76,13 +75,13 @@ class Gradients:
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam:
-    """Section 5.3. The rate is set before each update."""
+    """Adam as in section 5.3. `update` sets the learning rate."""
     betas = (config.beta1, config.beta2)
     return torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.epsilon, fused=True)
 
 
 def seed_for(seed: int, position: int) -> None:
-    """Make the random numbers of a micro-batch a function of its place in the stream."""
+    """Make the random numbers of a micro-batch a function of its position in the stream."""
     torch.manual_seed(int(np.random.SeedSequence((seed, position)).generate_state(1, np.uint64)[0] >> 1))
 
 
@@ -102,7 +101,7 @@ def accumulate(
 
 
 def gather(gradients: Gradients, ranks: Ranks, clip_norm: float | None) -> Outcome:
-    """Sum over the workers, then clip if asked to."""
+    """Sum over the workers, then clip if `clip_norm` is given."""
     ranks.sum(gradients.buffer)
     norm = gradients.norm()
     if clip_norm is not None:
@@ -121,27 +120,22 @@ def update(
     learning_rate: float,
     config: TrainingConfig,
     ranks: Ranks,
-    before_step: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """One update over this rank's `count` micro-batches. Look at the outcome before trusting the weights: `may_step`.
-
-    `before_step` is called before any weight or moment changes.
-    """
+    """One update over this rank's `count` micro-batches. Weights stay as they are where `may_step` says no."""
     gradients.buffer.zero_()
-    with packed(model.matrices(), micro_batches=count):
+    with prepacked(model.matrices(), micro_batches=count):
         for micro_batch in micro_batches:
             accumulate(model, gradients, micro_batch, tokens=tokens, config=config)
     outcome = gather(gradients, ranks, config.clip_norm)
     if may_step(outcome, config):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate
-        before_step()
         optimizer.step()
     return outcome
 
 
 def may_step(outcome: Outcome, config: TrainingConfig) -> bool:
-    """Is the gradient finite? On a GPU asking means waiting, so there we only ask if bad updates are to be skipped."""
+    """Whether the gradient is finite. On a GPU that waits for it, so there only if such updates are to be skipped."""
     if outcome.gradient_norm.is_cuda and config.non_finite == "stop":
         return True
     return bool(outcome.gradient_norm.isfinite())

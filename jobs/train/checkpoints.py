@@ -45,7 +45,7 @@ def retention(update: int, config: TrainingConfig) -> int:
 
 
 class Saver:
-    """Writes while the next update computes its gradient; one checkpoint at a time."""
+    """Writes while training goes on; one checkpoint at a time, so that at most one snapshot is in memory."""
 
     def __init__(self, run: Artifact, rank: int, config: TrainingConfig) -> None:
         self.run = run
@@ -53,13 +53,6 @@ class Saver:
         self.config = config
         self._idle = threading.Event()
         self._idle.set()
-        self._taken: checkpoint.Snapshot | None = None
-
-    def settle(self) -> None:
-        """Called before weights change: wait, if need be, until those of the last checkpoint are written."""
-        if self._taken is not None:
-            self._taken.written.wait()
-            self._taken = None
 
     def save(self, model: Transformer, optimizer: torch.optim.Optimizer, curve: Curve) -> None:
         """Called by every rank after the same update."""
@@ -70,14 +63,13 @@ class Saver:
             return
         self._idle.wait()
         self._idle.clear()
-        taken = self._taken = checkpoint.snapshot(model, optimizer, curve.standing.to_json(), curve.points)
+        taken = checkpoint.snapshot(model, optimizer, curve.standing.to_json(), curve.points)
 
         def write(place: Checkpoint, _name: str) -> Checkpoint:
             try:
                 write_checkpoint(self.run.child(name), taken)
                 return place
             finally:
-                taken.written.set()
                 self._idle.set()
 
         ray.train.report(

@@ -156,7 +156,6 @@ class Worker:
                 learning_rate=self._rate(number),
                 config=self.config,
                 ranks=self.ranks,
-                before_step=self.saver.settle,
             )
         self.curve.add(number, rows, self.index, outcome, float(self.flops[rows].sum()))
         if self.device.type == "cpu":  # on a GPU looking would mean waiting

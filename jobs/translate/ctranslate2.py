@@ -21,7 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from jobs.errors import UserError
-from transformer.attention import SelfAttention, SourceAttention
+from transformer.attention import CrossAttention, SelfAttention
 from transformer.beam import length_penalty
 from transformer.config import END, START, UNKNOWN, SearchConfig
 from transformer.layers import FeedForward
@@ -30,8 +30,8 @@ from transformer.positions import SinusoidalPositions, sinusoids
 from transformer.subwords import Subwords
 from transformer.translator import (
     BATCH_TOKENS,
+    EMPTY,
     MODEL_FILES,
-    NOTHING,
     SUBWORDS,
     Alternative,
     Translation,
@@ -123,7 +123,7 @@ def _set_decoder(spec: Any, model: Transformer) -> None:
     for theirs, ours in zip(spec.layer, model.decoder_layers, strict=True):
         _set_self_attention(theirs.self_attention, ours.self_attention)
         _set_norm(theirs.self_attention.layer_norm, ours.around_self.norm)
-        _set_source_attention(theirs.attention, ours.source_attention)
+        _set_cross_attention(theirs.attention, ours.source_attention)
         _set_norm(theirs.attention.layer_norm, ours.around_source.norm)
         _set_feed_forward(theirs.ffn, ours.feed_forward)
         _set_norm(theirs.ffn.layer_norm, ours.around_feed_forward.norm)
@@ -134,7 +134,7 @@ def _set_self_attention(spec: Any, attention: SelfAttention) -> None:
     spec.linear[1].weight = _plain(attention.output.weight)
 
 
-def _set_source_attention(spec: Any, attention: SourceAttention) -> None:
+def _set_cross_attention(spec: Any, attention: CrossAttention) -> None:
     spec.linear[0].weight = _plain(attention.queries.weight)
     spec.linear[1].weight = _plain(attention.keys_values.weight)
     spec.linear[2].weight = _plain(attention.output.weight)
@@ -188,7 +188,7 @@ class CTranslate2Translator:
         """Each text's translation, in the order of the texts. A blank text stays blank."""
         search = search or SearchConfig()
         sources = self.subwords.encode_all(texts)
-        found = [NOTHING for _ in texts]
+        found = [EMPTY for _ in texts]
         places = [place for place, ids in enumerate(sources) if ids]
         for some in length_batches([len(sources[place]) + 1 for place in places], self.batch_tokens):
             chosen = [places[i] for i in some]

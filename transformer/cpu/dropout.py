@@ -1,8 +1,9 @@
-"""Dropout (section 5.4), drawn fast on a CPU: PyTorch's takes a tenth of a small model's step there, this an eightieth.
+"""Dropout (section 5.4), faster on a CPU: an eightieth of a small model's training step, PyTorch's takes a tenth.
 
-One 64-bit random number decides over four elements, 16 bits each. So the rate is a multiple of 2^-16 (0.1 becomes
-0.100006), and what is kept is scaled by exactly the share that is kept. Masks are bytes, since PyTorch writes and reads
-truth values one at a time. On a GPU PyTorch's own kernel is used.
+One 64-bit random number decides four elements, 16 bits each. So the rate is a multiple of 2^-16 (0.1 becomes 0.100006),
+and what is kept is scaled by exactly the share that is kept. Masks are bytes, which PyTorch vectorises and truth values
+it does not. The draws are not those of `F.dropout` with the same seed, by design: with that on a CPU, losses differ
+within the noise of another seed. On a GPU `F.dropout` is used.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ LEVELS = 2**16
 
 
 class Dropout(nn.Module):
+    """In training, sets each element to 0 with probability `rate` and scales the others up; else the identity."""
+
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
@@ -32,7 +35,7 @@ class Dropout(nn.Module):
 
 
 def draw(shape: torch.Size, dropped: int) -> Tensor:
-    """1 where an element is kept, 0 where it is not: `dropped` times out of 2^16. From PyTorch's generator."""
+    """1 where an element is kept; 0, `dropped` times out of 2^16, where not. Draws from PyTorch's default generator."""
     count = shape.numel()
     draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     kept = torch.empty(count, dtype=torch.uint8)
@@ -40,7 +43,7 @@ def draw(shape: torch.Size, dropped: int) -> Tensor:
 
 
 class _Drop(torch.autograd.Function):
-    """x times what is kept times the scale; a byte per element is remembered, where x * noise would hold on to four."""
+    """x * kept * scale. Saves one byte per element for the backward pass; x * noise would save four."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:
