@@ -2,8 +2,8 @@
 
 One 64-bit random number decides four elements, 16 bits each. So the rate is a multiple of 2^-16 (0.1 becomes 0.100006),
 and what is kept is scaled by exactly the share that is kept. Masks are bytes, which PyTorch vectorises and truth values
-it does not. The draws are not those of `F.dropout` with the same seed, by design: with that on a CPU, losses differ
-within the noise of another seed. On a GPU `F.dropout` is used.
+it does not. The draws are not those of `F.dropout` with the same seed, by design, so there is no switch: tests hold the
+rate, the scale and the independence of the draws. On a GPU `F.dropout` is used.
 """
 
 from __future__ import annotations
