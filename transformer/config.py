@@ -78,7 +78,7 @@ class TrainingConfig:
     seed: int = 1
     checkpoint_every: int = 1_500  # ten minutes at 0.4 s per update  (6.1)
     keep_checkpoints: int = 5  # as many as are averaged; big: 20  (6.1)
-    dev_every: int = 1_500  # updates between two looks at the development set
+    dev_every: int = 1_500  # updates between two evaluations on the development set
     log_every: int = 50  # updates between two points of the curve
     non_finite: Literal["stop", "skip"] = "stop"  # what to do with an update whose loss is not a number
 

@@ -86,7 +86,7 @@ class Transformer(nn.Module):
         return Memory(self.encoder_norm(x_RD), rows, keep_B11S)
 
     def decode(self, target_in_BT: Tensor, rows: Rows, memory: Memory) -> Tensor:
-        """Figure 1, right, for all prefixes at once: (R, D). Padding of the target may only stand at its end."""
+        """Figure 1, right, for all prefixes at once: (R, D). The target may be padded at its end only."""
         x_RD = self.embed_target(target_in_BT, rows)
         for layer in self.decoder_layers:
             keys_values = layer.source_attention.project_memory(memory.memory_MD, memory.rows)
@@ -95,7 +95,7 @@ class Transformer(nn.Module):
         return hidden_RD
 
     def hidden(self, source_BS: Tensor, target_in_BT: Tensor) -> Tensor:
-        """Everything before the softmax's projection, (B, T, D). What it says of padding is of no use."""
+        """Everything before the softmax's projection, (B, T, D). Values at padded positions mean nothing."""
         source, target = Rectangle.of(source_BS), Rectangle.of(target_in_BT)
         return target.unpack(self.decode(target_in_BT, target, self.encode(source_BS, source)))
 
