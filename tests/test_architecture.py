@@ -122,6 +122,10 @@ def test_a_file_says_what_lives_in_it(file: Path) -> None:
     assert ast.get_docstring(ast.parse(file.read_text())), "a module opens with what lives in it"
 
 
+def test_every_folder_with_code_is_a_package() -> None:
+    assert {file.parent for file in FILES} == {file.parent for file in FILES if file.name == "__init__.py"}
+
+
 @pytest.mark.parametrize("file", [file for file in FILES if file.name == "__init__.py"], ids=str)
 def test_init_holds_a_docstring_and_nothing_else(file: Path) -> None:
     assert len(ast.parse(file.read_text()).body) == 1

@@ -12,6 +12,7 @@ from jobs.errors import UserError
 from pipelines.cli import parser
 from pipelines.recipes.recipes import RECIPES
 from pipelines.recipes.settings import apply
+from pipelines.steps.plan import in_order
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```(?:\w*)\n(.*?)```", README, flags=re.DOTALL)
@@ -68,3 +69,16 @@ def test_every_recipe_is_in_the_readme() -> None:
 )
 def test_every_path_exists(name: str) -> None:
     assert (ROOT / name).exists()
+
+
+def test_the_diagram_is_the_recipe_and_the_folders() -> None:
+    (drawn,) = [line.split(" ──> ") for line in README.splitlines() if " ──> " in line]
+    stages = dict.fromkeys(step.key.partition("/")[0] for step in in_order([RECIPES["demo"].step()]))
+    assert [stage.strip() for stage in drawn] == list(stages)
+    assert set(stages) <= {file.parent.name for file in (ROOT / "jobs").glob("*/job.py")}
+
+
+def test_the_picture_is_small_and_the_page_short() -> None:
+    (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+    assert (ROOT / picture).stat().st_size < 300_000
+    assert len(README.splitlines()) <= 200
