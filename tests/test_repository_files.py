@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 import yaml
 from conftest import ROOT
+from packaging.specifiers import SpecifierSet
 from test_docs import missing_paths, missing_targets
 from test_readme import words_of
 
@@ -67,8 +68,12 @@ def test_the_workflow_runs_the_two_make_targets_and_nothing_else() -> None:
     assert {step["run"] for step in steps if "run" in step} == CHECKS
     used = {step["uses"].partition("@")[0] for step in steps if "uses" in step}
     assert used == {"actions/checkout", "actions/setup-python"}
-    versions = {step["with"]["python-version"] for step in steps if "python-version" in step.get("with", {})}
-    assert {f">={version}" for version in versions} == {project()["project"]["requires-python"]}
+
+
+def test_the_workflow_checks_every_python_that_the_project_takes() -> None:
+    admitted = SpecifierSet(project()["project"]["requires-python"])
+    checked = load(WORKFLOW)["jobs"]["check"]["strategy"]["matrix"]["python"]
+    assert checked == [version for version in (f"3.{minor}" for minor in range(8, 20)) if admitted.contains(version)]
 
 
 def test_a_job_of_the_workflow_ends_by_itself_and_may_only_read() -> None:
