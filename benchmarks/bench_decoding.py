@@ -44,11 +44,11 @@ import sentencepiece
 import torch
 from safetensors.torch import save_file
 
-from jobs.cluster import connect as cluster
+from jobs.cluster.connect import connect
 from jobs.configs import Resources, TranslateConfig, TranslateResources
-from jobs.corpora.demo import language as demo_language
+from jobs.corpora.demo import language
 from jobs.storage.artifacts import Artifact
-from jobs.translate import job as translate
+from jobs.translate import job
 from jobs.translate.ctranslate2 import CTranslate2Translator
 from transformer.config import END, PAD, START, UNKNOWN, ModelConfig, SearchConfig
 from transformer.model import Transformer
@@ -73,7 +73,7 @@ def texts(count: int) -> list[str]:
     if file.is_file():
         with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
             return lines.read().split("\n")[:count]
-    return [pair.source for pair in demo_language.pairs(1, "test", 0, count)]
+    return [pair.source for pair in language.pairs(1, "test", 0, count)]
 
 
 def random_model(directory: Path, lines: Sequence[str]) -> None:
@@ -267,7 +267,7 @@ def growth(directory: Path, search: SearchConfig) -> float:
 
 
 def job_speed(directory: Path, lines: Sequence[str], search: SearchConfig) -> float:
-    cluster.connect(cpus=PROCESSES, object_store_gb=1.0)
+    connect(cpus=PROCESSES, object_store_gb=1.0)
     with tempfile.TemporaryDirectory(prefix="attn-bench-") as scratch:
         testset = Artifact(f"{scratch}/testset")
         with testset.writing("pairs/part-00000.parquet") as path:
@@ -276,7 +276,7 @@ def job_speed(directory: Path, lines: Sequence[str], search: SearchConfig) -> fl
         on = Resources(
             translate=TranslateResources(actors=PROCESSES, cpus_per_actor=1, batch_tokens=BATCH_TOKENS["ours"])
         )
-        facts = translate.run(
+        facts = job.run(
             TranslateConfig(search=search), model=Artifact(str(directory)), testset=testset,
             out=Artifact(f"{scratch}/out"), on=on, log=lambda event: None,
         )  # fmt: skip

@@ -25,9 +25,10 @@ from mlflow.tracking import MlflowClient
 from scale_plan import in_own_process, memory_mb, table, timed
 
 from jobs.configs import Resources
+from jobs.shards.layout import INDEX
 from jobs.storage.artifacts import Artifact
 from jobs.train.curve import flops_by_row
-from jobs.train.stream import INDEX, Stream, deal, read_index
+from jobs.train.stream import Stream, deal, read_index
 from pipelines.execution.runner import Runner, Screen
 from pipelines.execution.workspace import Workspace
 from pipelines.steps.plan import plan

@@ -36,11 +36,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sentencepiece import SentencePieceProcessor
 
-from jobs.cluster import connect as cluster
+from jobs.cluster.connect import connect
 from jobs.configs import DataResources, Resources, ShardConfig, VocabularyConfig
-from jobs.shards import job as shard
+from jobs.shards import job
 from jobs.storage.artifacts import Artifact
-from jobs.vocabulary import job as vocabulary
+from jobs.vocabulary.job import LISTING, learn
+from transformer.config import SUBWORDS
 
 PAIRS = 400_000
 WARM_UP = 2_000
@@ -114,12 +115,10 @@ def prepare(directory: Path, data: Path, times: list[int]) -> dict[int, Path]:
         for copy in range(number):
             write_corpus(made[number] / "corpora", table, copy)
         write_corpus(made[number] / "warm-up", table.slice(0, WARM_UP), 0)
-    model, listing, _ = vocabulary.learn(
-        VocabularyConfig(sample_pairs=100_000), Artifact(str(made[times[0]] / "corpora"))
-    )
+    model, listing, _ = learn(VocabularyConfig(sample_pairs=100_000), Artifact(str(made[times[0]] / "corpora")))
     for place in made.values():
-        Artifact(str(place / "vocabulary")).write_bytes(vocabulary.MODEL, model)
-        Artifact(str(place / "vocabulary")).write_text(vocabulary.LISTING, listing)
+        Artifact(str(place / "vocabulary")).write_bytes(SUBWORDS, model)
+        Artifact(str(place / "vocabulary")).write_text(LISTING, listing)
     return made
 
 
@@ -164,7 +163,7 @@ def encode_only(
 ) -> None:
     """This core's share of every file, to ids, to Parquet."""
     os.nice(RAY_NICENESS)
-    model = SentencePieceProcessor(model_file=str(directory / "vocabulary" / vocabulary.MODEL))
+    model = SentencePieceProcessor(model_file=str(directory / "vocabulary" / SUBWORDS))
     ids = pa.list_(pa.uint16())
     schema = pa.schema([("source", ids), ("target", ids)])
     busy = 0.0
@@ -196,16 +195,16 @@ def as_lists(ids: list[np.ndarray]) -> pa.ListArray:
 
 def measure_step(directory: Path) -> dict[str, float]:
     """Run the step in this process's own Ray and watch the memory of both."""
-    cluster.connect(cpus=CORES)
+    connect(cpus=CORES)
     on = Resources(data=DataResources(tasks=CORES))
     inputs = {name: Artifact(str(directory / name)) for name in ("corpora", "vocabulary")}
     out = Artifact(str(directory / "shards"))
     warm_up = inputs | {"corpora": Artifact(str(directory / "warm-up"))}
-    shard.run(ShardConfig(pool_pairs=500), **warm_up, out=out, on=on, log=lambda _: None)
+    job.run(ShardConfig(pool_pairs=500), **warm_up, out=out, on=on, log=lambda _: None)
     out.delete()
     with watched_memory() as seen:
         started, busy = time.perf_counter(), cpu_seconds()
-        facts = shard.run(ShardConfig(), **inputs, out=out, on=on, log=lambda _: None)
+        facts = job.run(ShardConfig(), **inputs, out=out, on=on, log=lambda _: None)
         seconds, busy = time.perf_counter() - started, cpu_seconds() - busy
     out.delete()
     shares = {name: float(facts[name]) for name in ("source_padding_share", "target_padding_share")}

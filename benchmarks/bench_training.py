@@ -42,16 +42,17 @@ from rich.console import Console
 from rich.table import Table
 from training_rates import Measured, best_rate, overhead, rate
 
-from jobs.cluster import connect as cluster
+import jobs.corpora.job
+import jobs.shards.job
+import jobs.train.job
+import jobs.vocabulary.job
+from jobs.cluster.connect import connect
+from jobs.cluster.machine_speed import matmul_tflops
 from jobs.configs import DemoCorpus, FilesCorpus, Resources, ShardConfig, TrainConfig, TrainResources, VocabularyConfig
-from jobs.corpora import job as fetch
 from jobs.events import Event
-from jobs.shards import job as shard
 from jobs.storage.artifacts import Artifact
-from jobs.train import job as train
 from jobs.train.curve import flops_by_row
 from jobs.train.stream import Reader, Stream, deal, read_index
-from jobs.vocabulary import job as vocabulary
 from transformer.batching import Batch
 from transformer.config import PAD, ModelConfig, TrainingConfig
 from transformer.flops import training_flops
@@ -76,7 +77,7 @@ def main() -> None:
     arguments = parse()
     if arguments.task:
         task = json.loads(arguments.task)
-        print(json.dumps(products(task["products"]) if "products" in task else bare_worker(task)))
+        print(json.dumps(one_thread_rate(task["matmul_tries"]) if "matmul_tries" in task else bare_worker(task)))
         return
     console = Console()
     if arguments.updates:
@@ -122,9 +123,16 @@ class Place:
             if real
             else (DemoCorpus(split="train", pairs=20_000), DemoCorpus(split="dev", pairs=500))
         )
-        corpora, dev = self._make("corpora", fetch, train_text), self._make("dev-corpora", fetch, dev_text)
-        words = self._make("vocabulary", vocabulary, VocabularyConfig(size=8_000 if real else 1_000), corpora=corpora)
-        self.dev = self._make("dev", shard, ShardConfig(micro_batch_tokens=TOKENS), corpora=dev, vocabulary=words)
+        corpora, dev = (
+            self._make("corpora", jobs.corpora.job, train_text),
+            self._make("dev-corpora", jobs.corpora.job, dev_text),
+        )
+        words = self._make(
+            "vocabulary", jobs.vocabulary.job, VocabularyConfig(size=8_000 if real else 1_000), corpora=corpora
+        )
+        self.dev = self._make(
+            "dev", jobs.shards.job, ShardConfig(micro_batch_tokens=TOKENS), corpora=dev, vocabulary=words
+        )
         self._shards: dict[int, Artifact] = {}
         self._inputs = {"corpora": corpora, "vocabulary": words}
 
@@ -137,7 +145,7 @@ class Place:
     def shards(self, tokens: int = TOKENS) -> Artifact:
         if tokens not in self._shards:
             config = ShardConfig(micro_batch_tokens=tokens)
-            self._shards[tokens] = self._make(f"shards-{tokens}", shard, config, **self._inputs)
+            self._shards[tokens] = self._make(f"shards-{tokens}", jobs.shards.job, config, **self._inputs)
         return self._shards[tokens]
 
     def stream(self, tokens: int = TOKENS) -> Stream:
@@ -163,7 +171,7 @@ class Place:
 @contextmanager
 def on_ray() -> Iterator[None]:
     """Ray is there for our jobs only: its processes would take their share of a core from the others."""
-    cluster.connect(cpus=CORES)
+    connect(cpus=CORES)
     try:
         yield
     finally:
@@ -211,7 +219,7 @@ def bare(place: Place, model: ModelConfig, updates: int, *, workers: int, tokens
 def at_once(tasks: Sequence[dict[str, Any]]) -> list[Any]:
     """What processes of our own say to these tasks, all running at the same time."""
     here = [*NICE, sys.executable, str(Path(__file__)), "--task"]
-    environment = os.environ | train.WORKER_ENVIRONMENT
+    environment = os.environ | jobs.train.job.WORKER_ENVIRONMENT
     started = [
         subprocess.Popen([*here, json.dumps(task)], stdout=subprocess.PIPE, text=True, env=environment)
         for task in tasks
@@ -242,7 +250,7 @@ def job(place: Place, size: str) -> Measured:
     )
     on = Resources(train=TrainResources(workers=CORES, cpus_per_worker=1))
     with on_ray():
-        facts = train.run(config, shards=place.shards(), dev=place.dev, out=out, on=on, log=ignore)
+        facts = jobs.train.job.run(config, shards=place.shards(), dev=place.dev, out=out, on=on, log=ignore)
     points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
     index, stream = read_index(place.shards()), place.stream()
     tokens = [float(index.target_tokens[stream.rows(int(point["update"]))].sum()) for point in points]
@@ -364,19 +372,13 @@ def divisors(number: int) -> list[int]:
 
 def matmul_rate() -> float:
     """FLOP/s of large matrix products on all cores, a process on each: the most that a training loop could reach."""
-    return float(sum(at_once([{"products": 4.0}] * CORES)))
+    return float(sum(at_once([{"matmul_tries": 15}] * CORES)))
 
 
-def products(seconds: float, size: int = 1_024, together: int = 10) -> float:
-    """FLOP/s of one thread that does nothing but products: `together` of them (a third of a second) at their best."""
+def one_thread_rate(tries: int) -> float:
+    """FLOP/s of one thread that does nothing but matrix products, at its best of `tries`."""
     torch.set_num_threads(1)
-    square, best, begun = torch.ones(size, size), float("inf"), time.perf_counter()
-    while time.perf_counter() - begun < seconds:
-        started = time.perf_counter()
-        for _ in range(together):
-            square @ square
-        best = min(best, time.perf_counter() - started)
-    return together * 2 * size**3 / best
+    return matmul_tflops(tries=tries) * 1e12
 
 
 def flops_per_token(place: Place, model: ModelConfig) -> float:

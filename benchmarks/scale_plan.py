@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from jobs.configs import ReportConfig, VocabularyConfig
+from jobs.configs import ReportConfig
 from pipelines.execution.workspace import Workspace
-from pipelines.recipes.experiment import DemoText, Experiment, row
+from pipelines.recipes.experiment import DemoText, Experiment, VocabularySettings, row
 from pipelines.steps import stages
 from pipelines.steps.plan import in_order, plan
 from pipelines.steps.step import Step
@@ -41,7 +41,7 @@ def table(rows: int) -> Step:
     made = []
     for number in range(rows):
         text = DemoText(train_pairs=1000 + number, dev_pairs=100 + number, test_pairs=100 + number)
-        own = Experiment(corpus=text, vocabulary=VocabularyConfig(size=1000 + number))
+        own = Experiment(corpus=text, vocabulary=VocabularySettings(size=1000 + number))
         made.append(row(f"row {number}", own, scored_on="test"))
     return stages.report(ReportConfig(title="scale", recipe="scale", rows=tuple(r.name for r in made)), made)
 

@@ -1,8 +1,29 @@
-"""What goes wrong because of what was asked, as opposed to what goes wrong in the code."""
+"""Errors that the user can put right, as opposed to errors in the code. Standard library only."""
+
+import difflib
+from collections.abc import Iterable
+from typing import NoReturn
 
 
 class UserError(Exception):
-    """One or two sentences for the person at the keyboard: what is wrong, where, and what to do about it.
+    """One or two sentences for the user: what is wrong, where, and what to do about it.
 
     The command line prints the sentence and exits with status 2. Survives pickling, so a worker may raise it.
     """
+
+
+def refuse_unknown(kind: str, name: str, known: Iterable[str], *, where: str = "", prefix: str = "") -> NoReturn:
+    """Raise a UserError: there is no `kind` of this name, with the nearest known name and all known names.
+
+    `where` opens the sentence, e.g. "profile.toml: "; `prefix` is put before both names, e.g. "training.".
+    """
+    names = list(known)
+    opening = f"{where}there is" if where else "There is"
+    hint = f" Did you mean {prefix}{near}?" if (near := nearest_name(name, names)) else ""
+    raise UserError(f"{opening} no {kind} {prefix + name!r}.{hint} There are: {', '.join(names)}.")
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like `name`, or None where none is at all like it."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+    return near[0] if near else None

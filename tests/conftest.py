@@ -25,12 +25,12 @@ S3_ACCESS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[None]:
     """A real Ray on this machine with two CPUs, started once."""
-    from jobs.cluster import connect as cluster  # noqa: PLC0415  the quick tests do not load Ray
+    from jobs.cluster.connect import connect, ray  # noqa: PLC0415  the quick tests do not load Ray
 
     os.environ.update(S3_ACCESS)  # Ray's workers have the environment that it is started in
-    cluster.connect(cpus=2, object_store_gb=1.0)
+    connect(cpus=2, object_store_gb=1.0)
     yield
-    cluster.ray.shutdown()
+    ray.shutdown()
 
 
 @pytest.fixture(scope="session")

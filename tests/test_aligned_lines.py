@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.corpora import aligned_lines as alignment
+from jobs.corpora import aligned_lines
 from jobs.corpora.aligned_lines import SAMPLES, Line, Tally, align, lines, lines_of
 from jobs.errors import UserError
 
@@ -173,5 +173,5 @@ def test_a_sample_shows_what_can_be_shown() -> None:
     tally.drop("not UTF-8", 7, b"caf\xe9 " + b"x" * 999, None)
     sample = tally.samples["not UTF-8"][0]
     assert sample["source"].startswith("caf\ufffd ")
-    assert len(sample["source"]) == alignment.SHOWN
+    assert len(sample["source"]) == aligned_lines.SHOWN
     assert sample["target"] == "(a very long line)"

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from jobs.average import job as average
+from jobs.average import job
 from jobs.configs import AverageConfig, Resources
 from jobs.errors import UserError
 from jobs.events import Event, Note
@@ -47,7 +47,7 @@ def vocabulary(tmp_path: Path) -> Artifact:
 
 def run(last: int, training: Artifact, vocabulary: Artifact, events: list[Event]) -> tuple[Artifact, dict[str, object]]:
     out = Artifact(str(Path(training.uri).parent / f"model-{last}"))
-    facts = average.run(
+    facts = job.run(
         AverageConfig(last=last), training=training, vocabulary=vocabulary, out=out, on=Resources(), log=events.append
     )
     return out, dict(facts)

@@ -15,11 +15,11 @@ from jobs.configs import CleaningConfig, ShardConfig
 from jobs.corpora import pair_files
 from jobs.errors import UserError
 from jobs.shards import cleaning
-from jobs.shards import language_check as languages
 from jobs.shards.cleaning import Dropped
 from jobs.shards.cut import Pooling, gather
 from jobs.shards.encode import Encoding, encode_piece, processor
 from jobs.shards.job import plan_encoding
+from jobs.shards.language_check import looks_like_another_language, looks_like_another_script, looks_wrongly_encoded
 from jobs.storage.artifacts import Artifact
 
 PAPER = CleaningConfig()
@@ -182,7 +182,7 @@ def test_languages_are_told_apart_on_real_text(real_text: Path) -> None:
         pairs = read_pairs(real_text / "newstest" / f"newstest2013.en-{target}", "en", target)[:1000]
         for side, language, other in ((0, "en", target), (1, target, "en")):
             texts = [pair[side] for pair in pairs]
-            assert sum(languages.looks_like_another_language(text, language) for text in texts) <= 3
-            assert sum(languages.looks_like_another_language(text, other) for text in texts) > 750
-            assert sum(languages.looks_like_another_script(text, language) for text in texts) <= 10
-            assert sum(languages.looks_wrongly_encoded(text) for text in texts) == 0
+            assert sum(looks_like_another_language(text, language) for text in texts) <= 3
+            assert sum(looks_like_another_language(text, other) for text in texts) > 750
+            assert sum(looks_like_another_script(text, language) for text in texts) <= 10
+            assert sum(looks_wrongly_encoded(text) for text in texts) == 0

@@ -16,7 +16,7 @@ from pipelines.recipes.recipes import RECIPES
     ("arguments", "says"),
     [
         (["plan", "dmeo"], "There is no recipe 'dmeo'. Did you mean demo?"),
-        (["plan", "demo", "--set", "training.stepz=1"], "did you mean training.steps?"),
+        (["plan", "demo", "--set", "training.stepz=1"], "Did you mean training.steps?"),
         (["plan", "demo", "--rows", "A/h=1"], "has no rows"),
         (["plan", "table3", "--rows", "A/h=3"], "There is no row 'A/h=3'"),
         (["plan", "demo", "--until", "shard"], "Did you mean shards?"),

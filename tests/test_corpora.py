@@ -11,10 +11,10 @@ import pytest
 from sacrebleu.dataset import DATASETS
 
 from jobs.configs import Corpus, DataResources, DemoCorpus, FilesCorpus, Resources, SacrebleuSet
-from jobs.corpora import job as fetch
-from jobs.corpora.demo import language as demo_language
-from jobs.corpora.kinds import demo as demo_kind
-from jobs.corpora.kinds import sacrebleu_set as sacrebleu_set_kind
+from jobs.corpora import job
+from jobs.corpora.demo import language
+from jobs.corpora.kinds import demo
+from jobs.corpora.kinds.sacrebleu_set import read_test_set
 from jobs.errors import UserError
 from jobs.events import Event, Note, Progress
 from jobs.storage.artifacts import Artifact
@@ -28,7 +28,7 @@ class Fetched:
     def __init__(self, config: Corpus, directory: Path, *, tasks: int = 2) -> None:
         self.out = Artifact(str(directory / "corpora" / "0123456789"))
         self.events: list[Event] = []
-        self.facts = fetch.run(
+        self.facts = job.run(
             config, out=self.out, on=Resources(data=DataResources(tasks=tasks)), log=self.events.append
         )
         self.about: dict[str, Any] = self.out.read_json("about.json")
@@ -49,10 +49,10 @@ def files(directory: Path, source: bytes, target: bytes) -> FilesCorpus:
 def test_the_demo_language_is_the_same_on_any_number_of_tasks(
     ray_session: None, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(demo_kind, "PAIRS_PER_TASK", 40)
+    monkeypatch.setattr(demo, "PAIRS_PER_TASK", 40)
     config = DemoCorpus(split="train", pairs=100)
     one, two = Fetched(config, tmp_path / "one", tasks=1), Fetched(config, tmp_path / "two", tasks=2)
-    assert one.pairs == two.pairs == [pair[:2] for pair in demo_language.pairs(1, "train", 0, 100)]
+    assert one.pairs == two.pairs == [pair[:2] for pair in language.pairs(1, "train", 0, 100)]
     assert one.facts["pairs"] == 100
     assert one.about["corpora"] == [{"name": "demo language", "read": 100, "kept": 100, "repaired": 0}]
     assert [event.done for event in one.events if isinstance(event, Progress)][-1] == 100
@@ -134,13 +134,13 @@ def test_a_sacrebleu_set_has_its_known_size(ray_session: None, tmp_path: Path, m
     """Read in this process: what a test changes in sacreBLEU is not changed in a worker."""
     monkeypatch.setattr(DATASETS["wmt14/full"], "_outdir", str(tmp_path))
     out = Artifact(str(tmp_path / "corpora" / "1"))
-    said = list(sacrebleu_set_kind.read_test_set(sacrebleu_set(tmp_path, 3_003), out))
+    said = list(read_test_set(sacrebleu_set(tmp_path, 3_003), out))
     assert said[-1]["tally"]["kept"] == 3_003
     with pytest.raises(UserError, match="has 3,002 lines, and 3,003 were expected"):
-        list(sacrebleu_set_kind.read_test_set(sacrebleu_set(tmp_path, 3_002), out))
+        list(read_test_set(sacrebleu_set(tmp_path, 3_002), out))
 
 
 def test_a_sacrebleu_set_that_does_not_exist_gets_a_sentence(tmp_path: Path) -> None:
     config = SacrebleuSet(name="wmt14/none", lines=1, source_language="en", target_language="de")
     with pytest.raises(UserError, match="No such test set wmt14/none"):
-        list(sacrebleu_set_kind.read_test_set(config, Artifact(str(tmp_path))))
+        list(read_test_set(config, Artifact(str(tmp_path))))

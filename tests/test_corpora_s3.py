@@ -13,7 +13,7 @@ import pytest
 from loopback_mirror import serving
 
 from jobs.configs import Archive, ArchivesCorpus, Corpus, FilesCorpus, Resources
-from jobs.corpora import job as fetch
+from jobs.corpora import job
 from jobs.corpora.download import downloads_of, scratch_of, stored_name
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 def fetched(config: Corpus, out: Artifact) -> list[tuple[str, str]]:
-    fetch.run(config, out=out, on=Resources(), log=lambda event: None)
+    job.run(config, out=out, on=Resources(), log=lambda event: None)
     system, path = filesystem(out, "pairs")
     return [(row["source"], row["target"]) for row in pq.read_table(path, filesystem=system).to_pylist()]
 

@@ -11,7 +11,7 @@ import pytest
 from small_model import SHAPE, learned_directory, random_directory, source_lines
 
 from jobs.errors import UserError
-from jobs.translate import ctranslate2 as export
+from jobs.translate import ctranslate2
 from transformer.config import ModelConfig, SearchConfig
 from transformer.translator import Translator
 
@@ -20,7 +20,7 @@ pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
 
 def words(texts: list[str], directory: Path, search: SearchConfig) -> tuple[list[str], list[str]]:
     ours = Translator.load(directory).translate(texts, search)
-    theirs = export.CTranslate2Translator.load(directory, threads=1).translate(texts, search)
+    theirs = ctranslate2.CTranslate2Translator.load(directory, threads=1).translate(texts, search)
     for text, one, other in zip(texts, ours, theirs, strict=True):
         limit = len(text.split()) + search.extra_length
         if one.tokens < limit:  # at the limit the two are known to differ
@@ -39,7 +39,7 @@ def test_forced_through_the_same_words_both_engines_give_the_same_probabilities(
     """Of every part of the model: the probability that each engine gives to each of our subwords."""
     directory = random_directory(tmp_path / "model", config)
     translator = Translator.load(directory)
-    engine = export.CTranslate2Translator.load(directory, threads=1).engine
+    engine = ctranslate2.CTranslate2Translator.load(directory, threads=1).engine
     sources, targets = source_lines(8, seed=5), source_lines(8, seed=6)
     pieces = [[translator.subwords.pieces(translator.subwords.encode(t)) for t in side] for side in (sources, targets)]
     theirs = engine.score_batch(*pieces)
@@ -51,11 +51,11 @@ def test_forced_through_the_same_words_both_engines_give_the_same_probabilities(
 
 def test_an_exported_directory_needs_nothing_else(tmp_path: Path) -> None:
     model = random_directory(tmp_path / "model")
-    export.to_ctranslate2(model, tmp_path / "exported")
+    ctranslate2.to_ctranslate2(model, tmp_path / "exported")
     assert not [file for file in tmp_path.iterdir() if file.name not in ("model", "exported")], "no draft is left"
     texts, search = ["kaba lori minono", ""], SearchConfig(beam=2, extra_length=5)
-    exported = export.CTranslate2Translator.load(tmp_path / "exported", threads=1).translate(texts, search)
-    direct = export.CTranslate2Translator.load(model, threads=1).translate(texts, search)
+    exported = ctranslate2.CTranslate2Translator.load(tmp_path / "exported", threads=1).translate(texts, search)
+    direct = ctranslate2.CTranslate2Translator.load(model, threads=1).translate(texts, search)
     assert exported == direct
     assert exported[1].text == ""
 
@@ -63,19 +63,19 @@ def test_an_exported_directory_needs_nothing_else(tmp_path: Path) -> None:
 def test_a_model_that_ctranslate2_cannot_hold_is_refused(tmp_path: Path) -> None:
     narrow = random_directory(tmp_path / "model", replace(SHAPE, d_k=8, d_v=16))
     with pytest.raises(UserError, match=r"d_k=8.*cannot be exported"):
-        export.to_ctranslate2(narrow, tmp_path / "exported")
+        ctranslate2.to_ctranslate2(narrow, tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
 
 
 def test_a_directory_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a model directory"):
-        export.to_ctranslate2(tmp_path, tmp_path / "exported")
+        ctranslate2.to_ctranslate2(tmp_path, tmp_path / "exported")
 
 
 def test_without_ctranslate2_a_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "ctranslate2", None)
+    monkeypatch.setattr(ctranslate2, "ctranslate2", None)
     with pytest.raises(UserError, match="CTranslate2 is not installed"):
-        export.CTranslate2Translator.load(tmp_path)
+        ctranslate2.CTranslate2Translator.load(tmp_path)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from small_corpus import HERE, invent, write_corpus, write_vocabulary
 
 from jobs.configs import CleaningConfig, ShardConfig
 from jobs.errors import UserError
-from jobs.shards import job as shard
+from jobs.shards import job
 from jobs.shards.inspect import as_text, data_facts
 from jobs.storage.artifacts import Artifact
 from transformer.subwords import Subwords
@@ -29,8 +29,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
     shards = Artifact(str(directory / "shards"))
     config = ShardConfig(micro_batch_tokens=500, pool_pairs=200, cleaning=CleaningConfig(max_subwords=2000))
     with pytest.MonkeyPatch.context() as patch:  # do the tasks here, one after the other, and not by Ray
-        patch.setattr(shard, "work_through", lambda items, act, _: map(act, items))
-        shard.run(config, corpora=corpora, vocabulary=vocabulary, out=shards, on=HERE, log=lambda _: None)
+        patch.setattr(job, "work_through", lambda items, act, _: map(act, items))
+        job.run(config, corpora=corpora, vocabulary=vocabulary, out=shards, on=HERE, log=lambda _: None)
     return {"corpora": corpora, "vocabulary": vocabulary, "shards": shards}
 
 

@@ -22,12 +22,14 @@ from conftest import ROOT
 from loopback_mirror import Mirror, serving
 
 from jobs.configs import Archive, ArchivesCorpus, Resources, SacrebleuSet
-from jobs.corpora import job as fetch
-from jobs.corpora.demo import language as demo_language
+from jobs.corpora import job
+from jobs.corpora.demo import language
 from jobs.corpora.download import file_name
 from jobs.errors import UserError
 from jobs.storage.artifacts import Artifact
+from pipelines.recipes.experiment import Experiment, row
 from pipelines.recipes.language_pairs import PAIRS, PROFILES, LanguagePair
+from pipelines.recipes.settings import apply
 
 SMALL = 40  # pairs of each archive of the small WMT14
 
@@ -68,6 +70,23 @@ def test_the_files_of_english_french() -> None:
     assert [archive.name for archive in pair.archives][-2:] == ["un", "giga-fren"]
 
 
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_vocabulary_is_the_pair_s_unless_it_is_set(name: str) -> None:
+    def made(*settings: str) -> tuple[str, int]:
+        step = row("model", apply(Experiment(), [f"corpus.pair={name}", *settings]), scored_on="test").vocabulary
+        return step.config.kind, step.config.size
+
+    assert made() == (PAIRS[name].vocabulary_kind, PAIRS[name].vocabulary_size)
+    assert made("vocabulary.size=16000") == (PAIRS[name].vocabulary_kind, 16_000)
+    with pytest.raises(UserError, match="at least 300"):
+        made("vocabulary.size=0")
+
+
+def test_a_language_pair_that_is_not_there_is_a_sentence() -> None:
+    with pytest.raises(UserError, match=r"no language pair 'en-fi'\. Did you mean en-fr\?"):
+        apply(Experiment(), ["corpus.pair=en-fi"])
+
+
 def test_the_paper_drops_nothing_by_default() -> None:
     paper, clean = PROFILES["paper"], PROFILES["clean"]
     assert paper.max_words is None
@@ -86,7 +105,7 @@ def sgml(lines: list[str]) -> bytes:
 
 def small_archive(archive: Archive, root: Path, mirror: Mirror, first: int) -> Archive:
     """The same archive with our own text in it: the same name, layout and members; its own size and checksum."""
-    pairs = list(demo_language.pairs(1, "train", first, first + SMALL))
+    pairs = list(language.pairs(1, "train", first, first + SMALL))
     path = archive.urls[0].split("/", 3)[3]
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(root / path, "w" if path.endswith(".tar") else "w:gz") as made:
@@ -136,10 +155,10 @@ def test_a_small_wmt14_on_loopback(ray_session: None, tmp_path: Path, mirror: Mi
     for split, corpus in {"train": training(pair), "dev": cast(ArchivesCorpus, pair.dev)}.items():
         small = small_corpus(corpus, mirror)
         out = Artifact(str(tmp_path / "workspace" / "corpora" / split))
-        facts = fetch.run(small, out=out, on=Resources(), log=lambda event: None)
+        facts = job.run(small, out=out, on=Resources(), log=lambda event: None)
         count = SMALL * len(corpus.archives)
         assert facts["pairs"] == count
-        assert read(out) == [pair[:2] for pair in demo_language.pairs(1, "train", 0, count)]
+        assert read(out) == [pair[:2] for pair in language.pairs(1, "train", 0, count)]
         about = out.read_json("about.json")
         assert [(each["name"], each["kept"]) for each in about["corpora"]] == [(a.name, SMALL) for a in corpus.archives]
     stored = {
@@ -191,7 +210,7 @@ def test_another_number_of_lines_is_refused(ray_session: None, tmp_path: Path, m
     wrong = dataclasses.replace(small, archives=tuple(dataclasses.replace(a, lines=SMALL + 1) for a in small.archives))
     out = Artifact(str(tmp_path / "workspace" / "corpora" / "train"))
     with pytest.raises(UserError, match=r"has 40 lines in .*, and 41 were expected"):
-        fetch.run(wrong, out=out, on=Resources(), log=lambda event: None)
+        job.run(wrong, out=out, on=Resources(), log=lambda event: None)
 
 
 @pytest.mark.ray
@@ -202,6 +221,6 @@ def test_archives_that_are_on_disk_are_not_downloaded(ray_session: None, tmp_pat
     for archive in small.archives:
         (mine / file_name(archive)).write_bytes((mirror.root / archive.urls[0].split("/", 4)[4]).read_bytes())
     out = Artifact(str(tmp_path / "workspace" / "corpora" / "train"))
-    fetch.run(dataclasses.replace(small, from_directory=str(mine)), out=out, on=Resources(), log=lambda event: None)
+    job.run(dataclasses.replace(small, from_directory=str(mine)), out=out, on=Resources(), log=lambda event: None)
     assert len(read(out)) == 3 * SMALL
     assert mirror.requests == []

@@ -67,9 +67,9 @@ def test_a_file_of_ones_own_is_named_after_itself_and_starts_from_the_defaults(t
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[train]\nworker = 3", ["mine.toml", "train.worker", "nearest is workers"]),
-        ("[trian]\nworkers = 3", ["trian", "nearest is train"]),
-        ("zzz = 3", ["zzz", "there are name, description"]),
+        ("[train]\nworker = 3", ["mine.toml", "train.worker", "Did you mean train.workers?"]),
+        ("[trian]\nworkers = 3", ["trian", "Did you mean train?"]),
+        ("zzz = 3", ["zzz", "There are: name, description"]),
         ("[train]\nworkers = 'two'", ["train.workers", "a whole number", "'two'"]),
         ("[train]\nworkers = 2.0", ["train.workers", "a whole number"]),
         ("[train]\nworkers = true", ["train.workers", "a whole number", "True"]),
@@ -89,11 +89,11 @@ def test_a_wrong_profile_is_a_sentence(tmp_path: Path, text: str, words: list[st
 
 
 def test_a_profile_that_is_not_there_names_the_nearest() -> None:
-    with pytest.raises(UserError, match="nearest is gpu8"):
+    with pytest.raises(UserError, match="Did you mean gpu8"):
         load_profile("gpu88")
     with pytest.raises(UserError, match="no profile file"):
         load_profile("./nowhere.toml")
-    with pytest.raises(UserError, match="there are cpu-cluster, gpu1"):
+    with pytest.raises(UserError, match="There are: cpu-cluster, gpu1"):
         load_profile("")
 
 

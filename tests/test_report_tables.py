@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small_report import PAIRS, make_row
 
 from jobs.configs import ReportConfig
+from jobs.durations import duration
 from jobs.report import figures
+from jobs.report.agreement import Bleu, Difference, bleu_difference
 from jobs.report.data import lengths
 from jobs.report.page import compared, thinned
 from jobs.report.row_results import Sample, attention_sentences, choose_samples, read_curve, read_samples
-from jobs.report.tables import Difference, differences, duration, markdown_text, results, scientific, signed
+from jobs.report.tables import differences, markdown_text, results, scientific, signed
 from jobs.report.write import gather, read_lines
 from jobs.storage.artifacts import Artifact
 
@@ -84,6 +87,15 @@ def test_a_difference_agrees_by_its_sign() -> None:
     assert Difference(ours=0.1).agrees is None
 
 
+def test_bleu_is_compared_by_one_protocol_on_both_sides() -> None:
+    both = Bleu(sacrebleu=24.0, paper_protocol=25.0, paper=24.9)
+    base = Bleu(sacrebleu=25.0, paper_protocol=24.5, paper=25.8)
+    assert bleu_difference(both, base) == Difference(ours=0.5, paper=pytest.approx(-0.9))
+    assert bleu_difference(both, replace(base, paper_protocol=None)) == Difference(ours=-1.0, paper=pytest.approx(-0.9))
+    assert bleu_difference(replace(both, paper=None), base) == Difference(ours=0.5)
+    assert bleu_difference(Bleu(), base) is None
+
+
 def test_no_base_no_differences(tmp_path: Path) -> None:
     inputs = make_row(tmp_path, "row", bleu=30, perplexity=5, parameters=1)
     report = gather(ReportConfig(title="t", recipe="r", rows=("C/N=2",), table=3), [inputs])
@@ -96,7 +108,7 @@ def test_no_base_no_differences(tmp_path: Path) -> None:
         (signed(-0.004), "0.00"),
         (signed(-1.5, 1), "−1.5"),
         (duration(0.153), "0.15 s"),
-        (duration(42_000), "11.7 h"),
+        (duration(42_000), "11:40 h"),
         (scientific(3.3e18), "3.3·10¹⁸"),
         (markdown_text("a|b <i> *c*\n#"), "a\\|b &lt;i&gt; \\*c\\* \\#"),
         (figures.short(25_000), "25k"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -30,8 +31,15 @@ def test_table_3_stands_in_the_paper_s_order_beside_the_paper() -> None:
     one = rows[1]
     assert (one["BLEU"], one["BLEU paper"], one["PPL paper"]) == (24.0, 24.9, 5.29)
     assert (one["to base"], one["paper's"], one["sign agrees"]) == (-1.0, -0.9, "yes")
-    assert rows[2]["sign agrees"] == "no", "the paper's h=16 is level with base, ours is below it"
+    assert rows[2]["sign agrees"] is None, "the paper's h=16 is level with base: there is no sign to agree with"
     assert rows[0]["to base"] is None
+
+
+def test_the_sign_is_judged_by_the_paper_s_protocol_as_the_report_does() -> None:
+    one = result("A/h=1", 25.4)  # better than base by sacreBLEU, worse by the paper's protocol, as in the paper
+    one = replace(one, metrics={**one.metrics, "bleu_paper": 25.0})
+    row = table_rows([result("base", 25.0), one], 3)[1]
+    assert (row["to base"], row["paper's"], row["sign agrees"]) == (-0.5, -0.9, "yes")
 
 
 def test_several_seeds_are_a_mean_and_a_spread() -> None:
@@ -43,7 +51,7 @@ def test_the_best_is_the_highest_bleu_and_the_lowest_perplexity() -> None:
     found = [result("a", 20.0, perplexity=4.0), result("b", 30.0, perplexity=6.0)]
     assert best(found, "bleu").row == "b"
     assert best(found, "perplexity").row == "a"
-    with pytest.raises(UserError, match="No run has the metric 'blue'; there are bleu"):
+    with pytest.raises(UserError, match=r"There is no metric 'blue'\. Did you mean bleu\?"):
         best(found, "blue")
 
 

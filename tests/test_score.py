@@ -11,7 +11,7 @@ import pytest
 
 from jobs.configs import Resources, ScoreConfig
 from jobs.errors import UserError
-from jobs.score import job as score
+from jobs.score import job
 from jobs.storage.artifacts import Artifact
 from transformer import bleu
 
@@ -51,7 +51,7 @@ def translations(directory: Path, rows: pa.Table) -> Artifact:
 def test_the_job_writes_every_figure_with_its_signature(ray_session: None, tmp_path: Path) -> None:
     out = Artifact(str(tmp_path / "out"))
     shuffled = table().take([2, 0, 1])
-    facts = score.run(
+    facts = job.run(
         ScoreConfig(lines=3, bootstrap=50),
         translations=translations(tmp_path, shuffled),
         out=out,
@@ -73,14 +73,14 @@ def test_the_job_writes_every_figure_with_its_signature(ray_session: None, tmp_p
 
 def test_a_missing_line_is_refused() -> None:
     with pytest.raises(UserError, match="3 lines and the test set is known to have 3003"):
-        score.require_lines(table(), 3003)
+        job.require_lines(table(), 3003)
 
 
 def test_a_line_given_twice_is_refused() -> None:
     with pytest.raises(UserError, match="exactly once"):
-        score.require_lines(table([0, 1, 1]), 3)
+        job.require_lines(table([0, 1, 1]), 3)
 
 
 def test_nothing_to_score_is_refused() -> None:
     with pytest.raises(UserError, match="no lines"):
-        score.require_lines(table().slice(0, 0), None)
+        job.require_lines(table().slice(0, 0), None)

@@ -32,8 +32,8 @@ def test_every_kind_of_field_is_reached_and_typed() -> None:
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("training.stepz=3", "did you mean training.steps?"),
-        ("trainin.steps=3", "did you mean training?"),
+        ("training.stepz=3", "Did you mean training.steps?"),
+        ("trainin.steps=3", "Did you mean training?"),
         ("training.steps=many", "it is a whole number"),
         ("training.steps=2.5", "it is a whole number"),
         ("model.dropout=1.5", "must be at least 0 and below 1"),

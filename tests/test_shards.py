@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -19,9 +20,7 @@ from small_corpus import HERE, SMALL, invent, read_pairs, write_corpus, write_vo
 from jobs.configs import CleaningConfig, DataResources, Resources, ShardConfig
 from jobs.corpora import pair_files
 from jobs.errors import UserError
-from jobs.shards import cut as pools
-from jobs.shards import encode as encoding
-from jobs.shards import job as shard
+from jobs.shards import cut, encode, job, layout
 from jobs.shards.encode import pair_keys
 from jobs.storage.artifacts import Artifact
 from transformer.config import ModelConfig
@@ -47,10 +46,10 @@ def make(
     **layout: int,
 ) -> Artifact:
     """The whole job, its tasks done here one after the other and not by Ray."""
-    monkeypatch.setattr(shard, "work_through", lambda items, act, _: map(act, items))
+    monkeypatch.setattr(job, "work_through", lambda items, act, _: map(act, items))
     corpora = write_corpus(directory / "corpora", list(pairs), **layout)
     out = Artifact(str(directory / "out"))
-    shard.run(config, corpora=corpora, vocabulary=vocabulary, out=out, on=HERE, log=lambda _: None)
+    job.run(config, corpora=corpora, vocabulary=vocabulary, out=out, on=HERE, log=lambda _: None)
     return out
 
 
@@ -77,7 +76,7 @@ def test_the_shards_are_a_permutation_of_the_corpus(
     assert Counter(found) == Counter(pairs)
     assert found != pairs
     assert shards.read_json("about.json")["pools"] == 4
-    assert shards.names() == ["about.json", "dropped.json", "index.parquet", *(pools.pool_name(i) for i in range(4))]
+    assert shards.names() == ["about.json", "dropped.json", "index.parquet", *(layout.pool_name(i) for i in range(4))]
 
 
 def test_the_index_says_what_stands_in_the_files(
@@ -87,14 +86,14 @@ def test_the_index_says_what_stands_in_the_files(
     index = pq.read_table(shards.at("index.parquet")).to_pylist()
     assert [(row["pool"], row["row_group"]) for row in index] == sorted((r["pool"], r["row_group"]) for r in index)
     for row in index:
-        file = pq.ParquetFile(shards.at(pools.pool_name(row["pool"])))
+        file = pq.ParquetFile(shards.at(layout.pool_name(row["pool"])))
         batch = file.read_row_group(row["row_group"]).to_pydict()
         lengths = {side: [len(ids) + 1 for ids in batch[side]] for side in pair_files.SIDES}
         assert row["pairs"] == len(batch["source"])
         for side in pair_files.SIDES:
             assert (row[f"{side}_tokens"], row[f"longest_{side}"]) == (sum(lengths[side]), max(lengths[side]))
     assert len(index) == sum(
-        pq.ParquetFile(shards.at(pools.pool_name(pool))).num_row_groups for pool in {row["pool"] for row in index}
+        pq.ParquetFile(shards.at(layout.pool_name(pool))).num_row_groups for pool in {row["pool"] for row in index}
     )
     about = shards.read_json("about.json")
     assert about["micro_batches"] == len(index)
@@ -113,7 +112,9 @@ def test_micro_batches_stand_in_a_random_order_that_the_seed_decides(
     assert abs(np.corrcoef(longest[1:], longest[:-1])[0, 1]) < 0.25
     assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.25
     names = [f"{number:032x}" for number in range(9)]
-    assert sorted(names, key=lambda name: pools.drawn(name, 1)) != sorted(names, key=lambda n: pools.drawn(n, 2))
+    assert sorted(names, key=lambda name: cut.random_order(name, 1)) != sorted(
+        names, key=lambda n: cut.random_order(n, 2)
+    )
 
 
 def test_neither_order_nor_files_nor_pieces_change_a_byte(
@@ -122,7 +123,7 @@ def test_neither_order_nor_files_nor_pieces_change_a_byte(
     pairs = [*invent(600, seed=3), *invent(50, seed=3)]
     shuffled = random.Random(9).sample(pairs, k=len(pairs))
     once = make(tmp_path / "a", monkeypatch, vocabulary, pairs, files=1)
-    monkeypatch.setattr(shard, "PIECE_PAIRS", 37)
+    monkeypatch.setattr(job, "PIECE_PAIRS", 37)
     monkeypatch.setattr("jobs.shards.encode.ROWS", 10)
     again = make(tmp_path / "b", monkeypatch, vocabulary, shuffled, files=3, row_group=100)
     assert content(once) == content(again)
@@ -146,33 +147,31 @@ def test_equal_pairs_meet_and_only_one_stays_when_asked(
 
 
 def test_pairs_with_equal_keys_are_only_dropped_if_they_are_equal(vocabulary: Artifact) -> None:
-    ids = pools.pa.array([[5, 6], [5, 6], [5, 7]], type=pools.schema(400).field("source").type)
-    same = pools.pa.record_batch(
-        [ids, ids, pools.pa.array([1, 1, 1], type="uint64")], names=["source", "target", "key"]
-    )
-    assert pools.distinct(same).tolist() == [True, False, True]
+    ids = pa.array([[5, 6], [5, 6], [5, 7]], type=layout.pool_schema(400).field("source").type)
+    same = pa.record_batch([ids, ids, pa.array([1, 1, 1], type="uint64")], names=["source", "target", "key"])
+    assert cut.distinct(same).tolist() == [True, False, True]
 
 
 def test_a_stopped_run_goes_on_with_the_pieces_that_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vocabulary: Artifact
 ) -> None:
     pairs = [*invent(600, seed=3), ("", "x")]
-    encoded, encode, stop_at = list[int](), encoding.encode_rows, [0]
+    encoded, original, stop_at = list[int](), encode.encode_rows, [0]
 
     def encode_rows(*arguments: Any) -> Any:
         encoded.append(1)
         if len(encoded) == stop_at[0]:
             raise KeyboardInterrupt
-        return encode(*arguments)
+        return original(*arguments)
 
-    monkeypatch.setattr(shard, "PIECE_PAIRS", 100)
+    monkeypatch.setattr(job, "PIECE_PAIRS", 100)
     monkeypatch.setattr("jobs.shards.encode.encode_rows", encode_rows)
     whole = make(tmp_path / "whole", monkeypatch, vocabulary, pairs)
     stop_at[0] = len(encoded) + 5
     with pytest.raises(KeyboardInterrupt):
         make(tmp_path / "stopped", monkeypatch, vocabulary, pairs)
     stopped, corpora = Artifact(str(tmp_path / "stopped/out")), Artifact(str(tmp_path / "stopped/corpora"))
-    shard.run(SHARDS, corpora=corpora, vocabulary=vocabulary, out=stopped, on=HERE, log=lambda _: None)
+    job.run(SHARDS, corpora=corpora, vocabulary=vocabulary, out=stopped, on=HERE, log=lambda _: None)
     assert stop_at[0] < len(encoded) < stop_at[0] + (stop_at[0] - 5), "what was whole is not encoded again"
     assert content(stopped) == content(whole)
 
@@ -201,8 +200,8 @@ def test_a_corpus_of_which_nothing_is_left_is_refused(
 
 
 def test_ids_are_as_narrow_as_the_vocabulary_allows() -> None:
-    assert str(pools.schema(65_536).field("source").type) == "list<element: uint16 not null>"
-    assert str(pools.schema(65_537).field("source").type) == "list<element: uint32 not null>"
+    assert str(layout.pool_schema(65_536).field("source").type) == "list<element: uint16 not null>"
+    assert str(layout.pool_schema(65_537).field("source").type) == "list<element: uint32 not null>"
 
 
 def test_keys_are_of_the_text_and_the_seed_and_the_same_for_ever() -> None:
@@ -230,7 +229,7 @@ def padding(side: np.ndarray, batches: Sequence[np.ndarray]) -> float:
 
 def test_micro_batches_are_of_one_size_and_hardly_padded() -> None:
     source, target = lengths_like_translations(100_000)
-    batches = pools.micro_batches(source, target, 3125)
+    batches = cut.micro_batches(source, target, 3125)
     assert abs(target.sum() / len(batches) / 3125 - 1) < 0.02
     both = np.array([source[batch].sum() + target[batch].sum() for batch in batches])
     assert np.percentile(both, 5) > 0.9 * both.mean()
@@ -241,7 +240,7 @@ def test_micro_batches_are_of_one_size_and_hardly_padded() -> None:
 
 def test_the_slowest_of_eight_workers_is_hardly_slower_than_the_mean() -> None:
     source, target = lengths_like_translations(100_000)
-    batches = pools.micro_batches(source, target, 3125)
+    batches = cut.micro_batches(source, target, 3125)
     work = np.array(
         [
             len(batch) * training_flops(ModelConfig(), 37_000, source=source[batch].max(), target=target[batch].max())
@@ -259,16 +258,16 @@ def test_the_slowest_of_eight_workers_is_hardly_slower_than_the_mean() -> None:
 )
 def test_every_pair_is_in_one_micro_batch_and_none_is_huge(lengths: list[tuple[int, int]], tokens: int) -> None:
     source, target = (np.array(side) for side in zip(*lengths, strict=True))
-    batches = pools.micro_batches(source, target, tokens)
+    batches = cut.micro_batches(source, target, tokens)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
     share = max(1.0, source.sum() / target.sum())
     for batch in batches:
-        assert len(batch) == 1 or len(batch) * target[batch].max() <= pools.PADDED * tokens
-        assert len(batch) == 1 or len(batch) * source[batch].max() <= pools.PADDED * tokens * share
+        assert len(batch) == 1 or len(batch) * target[batch].max() <= cut.PADDED * tokens
+        assert len(batch) == 1 or len(batch) * source[batch].max() <= cut.PADDED * tokens * share
 
 
 def test_a_pair_longer_than_a_micro_batch_stands_alone() -> None:
-    batches = pools.micro_batches(np.array([5, 5, 200]), np.array([5, 5, 200]), 16)
+    batches = cut.micro_batches(np.array([5, 5, 200]), np.array([5, 5, 200]), 16)
     assert sorted(map(sorted, (batch.tolist() for batch in batches))) == [[0, 1], [2]]
 
 
@@ -282,12 +281,12 @@ def test_one_worker_or_two_write_the_same_bytes_as_none(
     pairs = invent(1000, seed=3)
     here = make(tmp_path / "here", monkeypatch, vocabulary, pairs)
     monkeypatch.undo()
-    monkeypatch.setattr(shard, "PIECE_PAIRS", 111)
+    monkeypatch.setattr(job, "PIECE_PAIRS", 111)
     corpora = write_corpus(tmp_path / "corpora", pairs, files=3)
     for tasks in (1, 2):
         out, said = Artifact(str(tmp_path / f"out-{tasks}")), []
         on = Resources(data=DataResources(tasks=tasks))
-        facts = shard.run(SHARDS, corpora=corpora, vocabulary=vocabulary, out=out, on=on, log=said.append)
+        facts = job.run(SHARDS, corpora=corpora, vocabulary=vocabulary, out=out, on=on, log=said.append)
         assert content(out) == content(here)
         assert facts["pairs"] == 1000
         assert [event.done for event in said if getattr(event, "unit", "") == "pools"] == [1, 2, 3, 4]
@@ -304,7 +303,7 @@ def test_shards_on_an_object_store_are_the_same_shards(
         for file in artifact.names():
             there[name].write_bytes(file, artifact.read_bytes(file))
     out = Artifact(bucket).child("shards")
-    shard.run(SHARDS, **there, out=out, on=HERE, log=lambda _: None)
+    job.run(SHARDS, **there, out=out, on=HERE, log=lambda _: None)
     assert content(out) == content(here)
 
 
@@ -314,7 +313,7 @@ def test_real_text_is_hardly_padded(tmp_path: Path, real_text: Path, ray_session
     corpora = write_corpus(tmp_path / "corpora", read_pairs(real_text / "multi30k" / "train", "en", "de"))
     vocabulary = write_vocabulary(tmp_path / "vocabulary", corpora, replace(SMALL, size=8000))
     out = Artifact(str(tmp_path / "out"))
-    facts = shard.run(ShardConfig(), corpora=corpora, vocabulary=vocabulary, out=out, on=HERE, log=lambda _: None)
+    facts = job.run(ShardConfig(), corpora=corpora, vocabulary=vocabulary, out=out, on=HERE, log=lambda _: None)
     assert facts["pairs"] == 29_000
     assert float(facts["source_padding_share"]) < 0.05
     assert float(facts["target_padding_share"]) < 0.05

@@ -17,7 +17,7 @@ from small_shards import small_shards
 
 from jobs.errors import UserError
 from jobs.storage.artifacts import Artifact
-from jobs.train import stream as micro_batches
+from jobs.train import stream
 from jobs.train.plan import Plan, micro_batches_per_update
 from jobs.train.stream import Reader, Stream, deal, prefetch, ragged, read_ahead, read_index
 from jobs.train.worker import refuse_too_long
@@ -58,7 +58,7 @@ def test_a_micro_batch_is_what_the_file_holds(shards: Artifact) -> None:
 
 
 def test_few_pools_are_open_at_a_time(shards: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(micro_batches, "OPEN_POOLS", 1)
+    monkeypatch.setattr(stream, "OPEN_POOLS", 1)
     index = read_index(shards)
     reader = Reader(shards, index)
     tokens = [reader.read(row).target_tokens for row in (0, 11, 1, 10)]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.cluster.submit import code_bundle as parcel
+from jobs.cluster.submit import code_bundle
 from jobs.cluster.submit.submission import (
     ClusterFacts,
     Node,
@@ -106,7 +106,7 @@ def test_the_parcel_holds_the_code_and_what_was_named_and_nothing_else(tmp_path:
     mine.write_text("[rows]", encoding="utf-8")
     box = tmp_path / "parcel"
     box.mkdir()
-    size = parcel.fill_parcel(box, [str(mine)])
+    size = code_bundle.fill_parcel(box, [str(mine)])
     names = {str(file.relative_to(box)) for file in box.rglob("*") if file.is_file()}
     for needed in (
         "pipelines/cli.py",
@@ -123,15 +123,15 @@ def test_the_parcel_holds_the_code_and_what_was_named_and_nothing_else(tmp_path:
 
 def test_a_parcel_that_is_too_large_is_refused_and_the_culprit_named(tmp_path: Path) -> None:
     big = tmp_path / "corpus.txt"
-    big.write_bytes(b"x" * (parcel.LARGEST_PARCEL + 1))
+    big.write_bytes(b"x" * (code_bundle.LARGEST_PARCEL + 1))
     (tmp_path / "parcel").mkdir()
     with pytest.raises(UserError, match=r"21 MB|20 MB.*carried/corpus.txt"):
-        parcel.fill_parcel(tmp_path / "parcel", [str(big)])
+        code_bundle.fill_parcel(tmp_path / "parcel", [str(big)])
 
 
 def test_two_carried_files_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="same name"):
-        parcel.fill_parcel(tmp_path, ["/a/rows.toml", "/b/rows.toml"])
+        code_bundle.fill_parcel(tmp_path, ["/a/rows.toml", "/b/rows.toml"])
 
 
 @pytest.mark.parametrize(

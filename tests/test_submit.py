@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cluster.profiles import load_profile
-from jobs.cluster.submit import client as submit
+from jobs.cluster.submit import client
 from jobs.cluster.submit.submission import Submission
 from jobs.errors import UserError
 
@@ -85,7 +85,7 @@ class Head:
 
     def ready(self) -> bool:
         try:
-            facts = submit.facts_of(submit.connect(self.url))
+            facts = client.facts_of(client.connect(self.url))
         except (UserError, KeyError):
             return False
         return facts.total("CPU") == 2 and facts.interpreter != "python"
@@ -131,22 +131,22 @@ def test_the_door_is_shut_without_the_token(head: Head, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
     with pytest.raises(UserError, match="does not accept this token") as caught:
-        submit.connect(head.url)
+        client.connect(head.url)
     assert "0000" not in str(caught.value)
     monkeypatch.delenv("RAY_AUTH_TOKEN")
     monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
     with pytest.raises(UserError, match="asks for a token and there is none here"):
-        submit.connect(head.url)
+        client.connect(head.url)
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "auth_token").write_text(head.token + "\n", encoding="utf-8")
-    assert submit.listing(submit.connect(f"127.0.0.1:{head.dashboard}/")) is not None
+    assert client.listing(client.connect(f"127.0.0.1:{head.dashboard}/")) is not None
 
 
 def test_an_address_that_is_none_is_a_sentence() -> None:
     with pytest.raises(UserError, match="No Ray cluster answers"):
-        submit.connect(f"http://127.0.0.1:{free_port()}")
+        client.connect(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(UserError, match="no address of a job server"):
-        submit.connect("ray://127.0.0.1:10001")
+        client.connect("ray://127.0.0.1:10001")
 
 
 def test_a_server_that_is_no_ray_is_a_sentence() -> None:
@@ -161,37 +161,37 @@ def test_a_server_that_is_no_ray_is_a_sentence() -> None:
     with HTTPServer(("127.0.0.1", 0), Page) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with pytest.raises(UserError, match="not a Ray dashboard"):
-            submit.connect(f"http://127.0.0.1:{server.server_port}")
+            client.connect(f"http://127.0.0.1:{server.server_port}")
         server.shutdown()
 
 
 def test_the_cluster_is_examined_from_within(head: Head, asked: Submission) -> None:
-    connection = submit.connect(head.url)
-    found = {finding.what: finding for finding in submit.examine(connection, asked)}
-    submit.require(found.values())
+    connection = client.connect(head.url)
+    found = {finding.what: finding for finding in client.examine(connection, asked)}
+    client.require(found.values())
     assert {found[what].level for what in ("cluster", "Ray", "Python", "CPUs", "code", "workspace")} == {"ok"}
     assert list(Path(asked.workspace).iterdir()) == []  # nothing left behind
     Path(asked.workspace).rmdir()
     Path(asked.workspace).write_text("a file in the way", encoding="utf-8")
     nowhere = replace(asked, tracking=f"http://127.0.0.1:{free_port()}")
-    found = {finding.what: finding for finding in submit.examine(connection, nowhere)}
+    found = {finding.what: finding for finding in client.examine(connection, nowhere)}
     assert {found["workspace"].level, found["MLflow"].level} == {"no"}
     with pytest.raises(UserError, match=r"The cluster cannot run this\. workspace: .*MLflow: "):
-        submit.require(found.values())
+        client.require(found.values())
 
 
 def test_a_recipe_runs_is_followed_and_listed(head: Head, asked: Submission) -> None:
-    connection = submit.connect(head.url)
-    job, started = submit.submit(connection, asked)
+    connection = client.connect(head.url)
+    job, started = client.submit(connection, asked)
     assert started
     assert job.id == f"attn-demo-{asked.fingerprint[:12]}"
-    lines = list(submit.log_lines(connection, job.id, follow=True))
+    lines = list(client.log_lines(connection, job.id, follow=True))
     assert lines[0].startswith("usage: attn run")
-    assert list(submit.log_lines(connection, job.id)) == lines
-    over = submit.find(connection, "demo")
+    assert list(client.log_lines(connection, job.id)) == lines
+    over = client.find(connection, "demo")
     assert (over.id, over.status, over.user, over.commit, over.profile) == (job.id, "done", "me", "c0ffee", "laptop")
-    assert over.id in [one.id for one in submit.listing(connection)]
-    assert submit.stop(connection, job.id) is False
+    assert over.id in [one.id for one in client.listing(connection)]
+    assert client.stop(connection, job.id) is False
     kept = json.dumps(over.metadata) + over.message + "\n".join(lines)
     assert head.token not in kept + str(connection.client.get_job_info(job.id))
 
@@ -225,7 +225,7 @@ def test_asking_again_attaches_while_it_runs_and_starts_anew_when_it_is_over(hea
     found: list[tuple[str, bool]] = []
 
     def ask() -> None:
-        job, started = submit.submit(submit.connect(head.url), asked)
+        job, started = client.submit(client.connect(head.url), asked)
         found.append((job.id, started))
 
     both = [threading.Thread(target=ask) for _ in range(2)]  # two users at once
@@ -233,35 +233,35 @@ def test_asking_again_attaches_while_it_runs_and_starts_anew_when_it_is_over(hea
         one.start()
     for one in both:
         one.join()
-    connection = submit.connect(head.url)
-    again, started = submit.submit(connection, asked)
+    connection = client.connect(head.url)
+    again, started = client.submit(connection, asked)
     assert not started
     assert sorted(started for _, started in found) == [False, True]
     assert {job for job, _ in found} == {again.id}
-    wait_for(lambda: submit.find(connection, again.id).is_over)
-    anew, started = submit.submit(connection, asked)
+    wait_for(lambda: client.find(connection, again.id).is_over)
+    anew, started = client.submit(connection, asked)
     assert (anew.id, started) == (f"{again.id}-2", True)
 
 
 def test_a_job_is_stopped(head: Head) -> None:
-    connection = submit.connect(head.url)
+    connection = client.connect(head.url)
     job = connection.client.submit_job(entrypoint="echo begun; sleep 600", metadata={"attn.recipe": "long"})
-    assert next(iter(submit.log_lines(connection, job, follow=True))) == "begun"
-    assert submit.find(connection, "long").status == "running"
-    assert submit.stop(connection, job) is True
-    wait_for(lambda: submit.find(connection, job).is_over)
-    assert submit.find(connection, job).status == "stopped"
+    assert next(iter(client.log_lines(connection, job, follow=True))) == "begun"
+    assert client.find(connection, "long").status == "running"
+    assert client.stop(connection, job) is True
+    wait_for(lambda: client.find(connection, job).is_over)
+    assert client.find(connection, job).status == "stopped"
 
 
 def test_a_job_that_is_not_there_is_a_sentence(head: Head) -> None:
-    connection = submit.connect(head.url)
-    for ask in (submit.find, submit.stop, lambda *given: list(submit.log_lines(*given, follow=True))):
+    connection = client.connect(head.url)
+    for ask in (client.find, client.stop, lambda *given: list(client.log_lines(*given, follow=True))):
         with pytest.raises(UserError, match="no job nonesuch"):
             ask(connection, "nonesuch")
 
 
 def test_training_gauges_reach_prometheus_under_the_dashboards_names(head: Head) -> None:
-    connection = submit.connect(head.url)
+    connection = client.connect(head.url)
     code = (
         "import ray, time; from jobs.events import Metrics; from jobs.train.prometheus import show; ray.init();"
         "[(show('abc', Metrics(7, {'loss': 1.5, 'other': 2.0})), time.sleep(0.5)) for _ in range(60)]"
@@ -281,7 +281,7 @@ def test_training_gauges_reach_prometheus_under_the_dashboards_names(head: Head)
     wait_for(lambda: shown("ray_attn_loss", "1.5") and shown("ray_attn_update", "7.0"))
     assert not any("ray_attn_other" in line for line in figures())
     wait_for(lambda: any(one.startswith("ray_node_cpu_utilization{") and "SessionName=" in one for one in figures()))
-    submit.stop(connection, job)
+    client.stop(connection, job)
 
 
 def test_a_node_that_does_not_share_the_workspace_is_found_out(head: Head, asked: Submission) -> None:
@@ -292,11 +292,11 @@ def test_a_node_that_does_not_share_the_workspace_is_found_out(head: Head, asked
     within = ("unshare", "--mount", "bash", "-c", inside, "bash")
     if subprocess.run([*within, "true"], capture_output=True).returncode != 0:
         pytest.skip("no mount namespaces for us on this machine")
-    connection = submit.connect(head.url)
-    address = submit.facts_of(connection).nodes[0].ip
+    connection = client.connect(head.url)
+    address = client.facts_of(connection).nodes[0].ip
     head.launch(f"--address={address}:{head.port}", "--num-cpus=1", within=within)
-    wait_for(lambda: len(submit.facts_of(connection).nodes) == 2)
+    wait_for(lambda: len(client.facts_of(connection).nodes) == 2)
     local = replace(asked, workspace=str(workspace))
-    found = [finding for finding in submit.examine(connection, local) if finding.what == "workspace"]
+    found = [finding for finding in client.examine(connection, local) if finding.what == "workspace"]
     assert [finding.level for finding in found] == ["but", "no"]
     assert "does not share it" in found[1].sentence

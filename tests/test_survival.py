@@ -44,7 +44,7 @@ from pipelines.execution.runner import Outcome, Runner, sentence_of
 from pipelines.execution.workspace import Workspace
 from pipelines.steps.plan import plan
 from pipelines.steps.step import Step
-from pipelines.tracking import writer as tracking
+from pipelines.tracking import writer
 from pipelines.tracking.writer import Tracker
 
 pytestmark = pytest.mark.ray
@@ -201,7 +201,7 @@ def test_a_store_that_stays_away_is_a_sentence_and_leaves_no_result(
 ) -> None:
     for name, value in {"TRIES": 2, "ATTEMPTS": 2, "STALE_S": 1.0}.items():
         monkeypatch.setattr(object_store, name, value)
-    monkeypatch.setattr(tracking, "PATIENCE_S", 2.0)  # the run's name in MLflow is kept in the store
+    monkeypatch.setattr(writer, "PATIENCE_S", 2.0)  # the run's name in MLflow is kept in the store
     monkeypatch.chdir(tmp_path)  # MLflow's database
     asked_for = step("down", StepConfig(seconds=3.0))
     with in_front_of(*server_of(bucket)) as (store, port):

@@ -25,7 +25,7 @@ from jobs.configs import Resources, TrainConfig, TrainResources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics, Note, Progress
 from jobs.storage.artifacts import Artifact
-from jobs.train import job as train
+from jobs.train import job
 from jobs.train.checkpoints import update_of
 from transformer.config import ModelConfig, TrainingConfig
 
@@ -64,7 +64,7 @@ class Bench:
 
     def train_at(self, out: Artifact, resources: Resources, config: TrainConfig = CONFIG) -> Artifact:
         self.events = []
-        found = train.run(config, shards=self.shards, dev=self.dev, out=out, on=resources, log=self.events.append)
+        found = job.run(config, shards=self.shards, dev=self.dev, out=out, on=resources, log=self.events.append)
         out.write_json("record.json", {"facts": found})
         return out
 
@@ -235,14 +235,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 sys.path.insert(0, str(Path(sys.argv[1])))
-from jobs.cluster import connect as cluster
-from jobs.train import job as train
+from jobs.cluster.connect import connect
+from jobs.train import job
 from test_train import CONFIG, Bench, on
 from jobs.storage.artifacts import Artifact
-cluster.connect(cpus=2, object_store_gb=0.2)
+connect(cpus=2, object_store_gb=0.2)
 place = Path(sys.argv[2])
-train.run(CONFIG, shards=Artifact(str(place / "shards")), dev=Artifact(str(place / "dev")),
-          out=Artifact(str(place / "orphan")), on=on(1), log=print)
+job.run(CONFIG, shards=Artifact(str(place / "shards")), dev=Artifact(str(place / "dev")),
+        out=Artifact(str(place / "orphan")), on=on(1), log=print)
 """
 
 
@@ -296,7 +296,7 @@ def test_too_little_memory_is_said_with_what_to_lower(bench: Bench, tmp_path: Pa
         match=r"Out of memory at update 1 in micro-batch 0 \(pool \d, row group \d\)\. No checkpoint yet\. "
         r"Lower shards\.micro_batch_tokens",
     ):
-        train.run(config, shards=shards, dev=bench.dev, out=bench.out("wide"), on=on(1), log=bench.events.append)
+        job.run(config, shards=shards, dev=bench.dev, out=bench.out("wide"), on=on(1), log=bench.events.append)
 
 
 @ray_test
@@ -317,7 +317,7 @@ def test_vocabularies_must_agree(tmp_path: Path) -> None:
     shards, dev = small_shards(tmp_path / "s"), small_shards(tmp_path / "d")
     dev.write_json("about.json", {**dev.read_json("about.json"), "vocabulary_size": 99})
     with pytest.raises(UserError, match="24 subwords and the development set with 99"):
-        train.run(CONFIG, shards=shards, dev=dev, out=Artifact(str(tmp_path / "o")), on=on(1), log=print)
+        job.run(CONFIG, shards=shards, dev=dev, out=Artifact(str(tmp_path / "o")), on=on(1), log=print)
 
 
 @ray_test

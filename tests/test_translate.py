@@ -16,7 +16,7 @@ from jobs.configs import Resources, TranslateConfig, TranslateResources
 from jobs.errors import UserError
 from jobs.events import Event, Note, Progress
 from jobs.storage.artifacts import Artifact
-from jobs.translate import job as translate
+from jobs.translate import job
 from transformer.config import SearchConfig
 from transformer.translator import Translator
 
@@ -46,9 +46,7 @@ def testset(tmp_path: Path) -> Artifact:
 
 def run(model: Artifact, testset: Artifact, out: Artifact, on: Resources = ON) -> tuple[Any, list[Event]]:
     events: list[Event] = []
-    facts = translate.run(
-        TranslateConfig(search=SEARCH), model=model, testset=testset, out=out, on=on, log=events.append
-    )
+    facts = job.run(TranslateConfig(search=SEARCH), model=model, testset=testset, out=out, on=on, log=events.append)
     return facts, events
 
 
@@ -59,7 +57,7 @@ def test_the_job_says_what_the_model_says_line_by_line(
     out = Artifact(str(tmp_path / "out"))
     facts, events = run(model, testset, out)
     table = pq.read_table(tmp_path / "out" / "translations.parquet")
-    pairs = translate.read_pairs(testset)
+    pairs = job.read_pairs(testset)
     translator = Translator.load(Path(model.uri))
     alone = [translator.translate([source], SEARCH)[0] for source in pairs["source"].to_pylist()]
     assert table["line"].to_pylist() == list(range(24))
@@ -115,24 +113,24 @@ def test_a_line_done_twice_counts_once(tmp_path: Path) -> None:
     work = Artifact(str(tmp_path / "work"))
     for name, lines in (("a.parquet", [0, 1]), ("b.parquet", [1, 2])):
         rows: dict[str, list[Any]] = {"line": lines}
-        for field in translate.DONE:
+        for field in job.DONE:
             if field.name != "line":
                 filler: Any = "" if field.type == pa.string() else [] if pa.types.is_list(field.type) else 1
                 rows[field.name] = [filler] * 2
         with work.writing(name) as path:
-            pq.write_table(pa.table(rows, schema=translate.DONE), path)
-    assert sorted(translate.read_done(work)["line"].to_pylist()) == [0, 1, 2]
-    assert translate.missing_lines(5, work) == [3, 4]
+            pq.write_table(pa.table(rows, schema=job.DONE), path)
+    assert sorted(job.read_done(work)["line"].to_pylist()) == [0, 1, 2]
+    assert job.missing_lines(5, work) == [3, 4]
 
 
 def test_a_batch_is_named_by_its_lines() -> None:
-    assert translate.batch_name([3, 1]) == translate.batch_name([3, 1])
-    assert translate.batch_name([3, 1]) != translate.batch_name([3, 2])
+    assert job.batch_name([3, 1]) == job.batch_name([3, 1])
+    assert job.batch_name([3, 1]) != job.batch_name([3, 2])
 
 
 def test_a_directory_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no config.json, model.safetensors, subwords.model"):
-        translate.read_model(Artifact(str(tmp_path)))
+        job.read_model(Artifact(str(tmp_path)))
 
 
 def test_a_config_that_describes_no_model_is_refused(model: Artifact, tmp_path: Path) -> None:
@@ -141,9 +139,9 @@ def test_a_config_that_describes_no_model_is_refused(model: Artifact, tmp_path: 
         broken.write_bytes(name, b"")
     broken.write_json("config.json", {"model": {"leyers": 2}, "vocabulary_size": 3})
     with pytest.raises(UserError, match=r"does not describe a model.*leyers"):
-        translate.read_model(broken)
+        job.read_model(broken)
 
 
 def test_a_test_set_without_pairs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no pairs"):
-        translate.read_pairs(Artifact(str(tmp_path)))
+        job.read_pairs(Artifact(str(tmp_path)))

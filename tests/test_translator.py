@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_model import learned_directory, random_directory, source_lines, target_line
 
-from transformer.config import SearchConfig
-from transformer.translator import MODEL_FILES, Translator, length_batches
+from transformer.config import MODEL_FILES, SearchConfig
+from transformer.translator import Translator, length_batches
 
 QUICK = SearchConfig(beam=2, extra_length=4)
 

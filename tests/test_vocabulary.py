@@ -17,8 +17,8 @@ from jobs.corpora import pair_files
 from jobs.errors import UserError
 from jobs.events import Note
 from jobs.storage.artifacts import Artifact
-from jobs.vocabulary import job as vocabulary
-from transformer.config import END, PAD, START, UNKNOWN
+from jobs.vocabulary import job
+from transformer.config import END, PAD, START, SUBWORDS, UNKNOWN
 from transformer.subwords import Subwords
 
 
@@ -30,13 +30,13 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(corpora: Artifact, kind: str) -> None:
     config = replace(SMALL, kind=kind, sample_pairs=300)
-    first, again = vocabulary.learn(config, corpora), vocabulary.learn(config, corpora)
+    first, again = job.learn(config, corpora), job.learn(config, corpora)
     assert first == again
-    assert vocabulary.learn(replace(config, seed=2), corpora)[0] != first[0]
+    assert job.learn(replace(config, seed=2), corpora)[0] != first[0]
 
 
 def test_ids_are_the_projects_and_nothing_is_unknown(corpora: Artifact) -> None:
-    model, listing, sampled = vocabulary.learn(SMALL, corpora)
+    model, listing, sampled = job.learn(SMALL, corpora)
     processor = SentencePieceProcessor(model_proto=model)
     assert (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()) == (
         PAD,
@@ -53,11 +53,11 @@ def test_ids_are_the_projects_and_nothing_is_unknown(corpora: Artifact) -> None:
 
 
 def test_bpe_learns_the_same_from_counts_of_words_as_from_sentences(corpora: Artifact) -> None:
-    model, _, _ = vocabulary.learn(SMALL, corpora)
+    model, _, _ = job.learn(SMALL, corpora)
     plain = io.BytesIO()
     SentencePieceTrainer.train(
         sentence_iterator=iter([text for pair in invent(600) for text in pair]), model_writer=plain, model_type="bpe",
-        vocab_size=400, byte_fallback=True, character_coverage=vocabulary.COVERAGE, pad_id=PAD, unk_id=UNKNOWN,
+        vocab_size=400, byte_fallback=True, character_coverage=job.COVERAGE, pad_id=PAD, unk_id=UNKNOWN,
         bos_id=START, eos_id=END, minloglevel=2,
     )  # fmt: skip
     ours, theirs = SentencePieceProcessor(model_proto=model), SentencePieceProcessor(model_proto=plain.getvalue())
@@ -68,19 +68,19 @@ def test_the_sample_is_seeded_bounded_and_of_whole_pairs(corpora: Artifact) -> N
     counts = pair_files.files(corpora)
     pairs = set(invent(600))
     config = VocabularyConfig(size=400, sample_pairs=100)
-    taken = list(vocabulary.sample(corpora, counts, config))
+    taken = list(job.sample(corpora, counts, config))
     assert 120 <= len(taken) <= 200
     everything = {text for pair in pairs for text in pair}
     assert set(taken) <= everything
-    assert taken == list(vocabulary.sample(corpora, counts, config))
-    assert taken != list(vocabulary.sample(corpora, counts, replace(config, seed=2)))
+    assert taken == list(job.sample(corpora, counts, config))
+    assert taken != list(job.sample(corpora, counts, replace(config, seed=2)))
     assert sum(source in taken and target in taken for source, target in pairs) == len(taken) // 2
-    all_of_them = list(vocabulary.sample(corpora, counts, replace(config, sample_pairs=10_000)))
+    all_of_them = list(job.sample(corpora, counts, replace(config, sample_pairs=10_000)))
     assert sorted(all_of_them) == sorted(text for pair in invent(600) for text in pair)
 
 
 def test_the_lottery_is_fair_and_the_same_for_ever() -> None:
-    drawn = vocabulary.lottery(np.arange(200_000, dtype=np.uint64), seed=1)
+    drawn = job.lottery(np.arange(200_000, dtype=np.uint64), seed=1)
     assert abs(drawn.mean() - 0.5) < 0.003
     assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 0.01
     assert [round(float(number), 6) for number in drawn[:3]] == [0.240837, 0.624345, 0.380255]
@@ -88,31 +88,31 @@ def test_the_lottery_is_fair_and_the_same_for_ever() -> None:
 
 def test_a_vocabulary_that_the_text_cannot_fill_is_refused_with_the_largest_that_it_can(corpora: Artifact) -> None:
     with pytest.raises(UserError, match=r"vocabulary\.size=30000 is more than the text supports") as refused:
-        vocabulary.learn(VocabularyConfig(size=30_000), corpora)
+        job.learn(VocabularyConfig(size=30_000), corpora)
     largest = int(re.findall(r"at most (\d+) subwords", str(refused.value))[0])
-    model, _, _ = vocabulary.learn(VocabularyConfig(size=largest), corpora)
+    model, _, _ = job.learn(VocabularyConfig(size=largest), corpora)
     assert len(Subwords(model)) == largest
 
 
 def test_a_vocabulary_too_small_for_the_letters_is_refused(tmp_path: Path) -> None:
     many = [("".join(chr(0x4E00 + i) for i in range(100)), "a b c")] * 20
     with pytest.raises(UserError, match=r"vocabulary\.size=300 is too small.*Set vocabulary\.size to \d+"):
-        vocabulary.learn(VocabularyConfig(size=300), write_corpus(tmp_path / "c", many))
+        job.learn(VocabularyConfig(size=300), write_corpus(tmp_path / "c", many))
 
 
 @pytest.mark.parametrize(("pairs", "sentence"), [([], "There are no pairs in"), ([("", "")] * 3, "There is no text")])
 def test_an_empty_corpus_is_refused(tmp_path: Path, pairs: list[tuple[str, str]], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
-        vocabulary.learn(SMALL, write_corpus(tmp_path / "c", pairs, files=1))
+        job.learn(SMALL, write_corpus(tmp_path / "c", pairs, files=1))
 
 
 @pytest.mark.ray
 def test_the_job_learns_on_ray_and_passes_a_sentence_on(corpora: Artifact, tmp_path: Path, ray_session: None) -> None:
     out, said = Artifact(str(tmp_path / "out")), []
-    facts = vocabulary.run(SMALL, corpora=corpora, out=out, on=HERE, log=said.append)
-    assert out.read_bytes(vocabulary.MODEL) == vocabulary.learn(SMALL, corpora)[0]
+    facts = job.run(SMALL, corpora=corpora, out=out, on=HERE, log=said.append)
+    assert out.read_bytes(SUBWORDS) == job.learn(SMALL, corpora)[0]
     assert facts["vocabulary_size"] == 400
     assert facts["sampled_pairs"] == 600
     assert any(isinstance(event, Note) and "600 pairs" in event.text for event in said)
     with pytest.raises(UserError, match="more than the text supports"):
-        vocabulary.run(VocabularyConfig(size=30_000), corpora=corpora, out=out, on=HERE, log=said.append)
+        job.run(VocabularyConfig(size=30_000), corpora=corpora, out=out, on=HERE, log=said.append)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 PAD, UNKNOWN, START, END = 0, 1, 2, 3  # subword ids that mean the same in every vocabulary
+CONFIG, WEIGHTS, SUBWORDS = "config.json", "model.safetensors", "subwords.model"
+MODEL_FILES = (CONFIG, WEIGHTS, SUBWORDS)  # of a model directory
 
 
 def require(condition: bool, sentence: str) -> None:

@@ -17,12 +17,10 @@ from torch import Tensor
 from transformer import beam
 from transformer.beam import Forced, Hypothesis
 from transformer.checkpoint import load_weights
-from transformer.config import END, START, ModelConfig, SearchConfig
+from transformer.config import CONFIG, END, START, SUBWORDS, WEIGHTS, ModelConfig, SearchConfig
 from transformer.model import Transformer, attention_maps
 from transformer.subwords import Subwords
 
-CONFIG, WEIGHTS, SUBWORDS = "config.json", "model.safetensors", "subwords.model"
-MODEL_FILES = (CONFIG, WEIGHTS, SUBWORDS)
 BATCH_TOKENS = 2_000
 
 

@@ -17,7 +17,7 @@ from jobs.errors import UserError
 from jobs.events import Facts, Log, Note
 from jobs.storage.artifacts import Artifact
 from transformer.checkpoint import MODEL, average
-from transformer.config import END, PAD, START, UNKNOWN
+from transformer.config import CONFIG, END, PAD, START, SUBWORDS, UNKNOWN, WEIGHTS
 
 README = """# A Transformer (Attention Is All You Need)
 
@@ -44,8 +44,8 @@ def run(
     about: dict[str, Any] = training.read_json("model.json")
     task: Any = ray.remote(num_cpus=1)(write_average)
     parameters: int = ray.get(task.remote(training, [entry["path"] for entry in chosen], out))
-    out.write_json("config.json", {**about, "checkpoints": updates, "parameters": parameters})
-    out.write_bytes("subwords.model", vocabulary.read_bytes("subwords.model"))
+    out.write_json(CONFIG, {**about, "checkpoints": updates, "parameters": parameters})
+    out.write_bytes(SUBWORDS, vocabulary.read_bytes(SUBWORDS))
     out.write_text("README.md", describe(about["vocabulary_size"], parameters, updates))
     return {
         "parameters": parameters, "checkpoints": len(updates), "first_update": updates[0], "last_update": updates[-1],
@@ -57,7 +57,7 @@ def write_average(training: Artifact, paths: list[str], out: Artifact) -> int:
     with ExitStack() as fetched:
         files = (fetched.enter_context(training.local(f"{path}/{MODEL}")) for path in paths)
         weights = average(files)
-    with out.writing(MODEL) as draft:
+    with out.writing(WEIGHTS) as draft:
         save_file(weights, draft)
     return sum(weight.numel() for weight in weights.values())
 

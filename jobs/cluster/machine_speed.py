@@ -34,7 +34,7 @@ def best_of(tries: int, act: Callable[[], None]) -> float:
     return min(seconds)
 
 
-def matmul_tflops(size: int = 1024) -> float:
+def matmul_tflops(size: int = 1024, tries: int = 5) -> float:
     """Single-precision matrix products on this process's threads, or on the GPU where there is one."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     left, right = torch.randn(size, size, device=device), torch.randn(size, size, device=device)
@@ -46,7 +46,7 @@ def matmul_tflops(size: int = 1024) -> float:
             torch.cuda.synchronize()
 
     multiply()
-    return 8 * 2 * size**3 / best_of(5, multiply) / 1e12
+    return 8 * 2 * size**3 / best_of(tries, multiply) / 1e12
 
 
 def training_tokens_per_second(model_config: ModelConfig, vocabulary_size: int, updates: int = 3) -> float:

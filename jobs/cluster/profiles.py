@@ -7,7 +7,6 @@ anything starts.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 import types
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import infra
 from jobs.configs import Resources
-from jobs.errors import UserError
+from jobs.errors import UserError, refuse_unknown
 
 T = TypeVar("T")
 DIRECTORY = Path(infra.__file__).parent / "profiles"
@@ -49,7 +48,7 @@ def build(kind: type[T], table: Mapping[str, Any], *, where: str, prefix: str = 
     names = [entry.name for entry in fields(kind)]  # type: ignore[arg-type]  # T is a dataclass
     for key in table:
         if key not in names:
-            raise UserError(f"{where}: there is no field {prefix}{key}; {_nearest(key, names)}.")
+            refuse_unknown("field", key, names, where=f"{where}: ", prefix=prefix)
     values = {key: _checked(value, hints[key], where=where, path=prefix + key) for key, value in table.items()}
     try:
         return kind(**values)
@@ -64,10 +63,7 @@ def _find(name_or_path: str) -> Path:
         return file
     if looks_like_path:
         raise UserError(f"There is no profile file {name_or_path}.")
-    raise UserError(
-        f"There is no profile {name_or_path!r}; {_nearest(name_or_path, profile_names())}. "
-        f"A path to a TOML file works too."
-    )
+    refuse_unknown("profile", name_or_path, profile_names())
 
 
 def _checked(value: Any, hint: Any, *, where: str, path: str) -> Any:
@@ -87,8 +83,3 @@ def _checked(value: Any, hint: Any, *, where: str, path: str) -> Any:
     if type(value) is not hint:  # not isinstance: true is no whole number here
         raise UserError(f"{where}: {path} is {IN_WORDS[hint]}, not {value!r}.")
     return value
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"the nearest is {close[0]}" if close else f"there are {', '.join(known)}"

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobs.configs import Resources
+from jobs.durations import duration
 from jobs.report.figures import short
 from jobs.report.row_results import Row, seconds_of
-from jobs.report.tables import duration, number, scientific
+from jobs.report.tables import number, scientific
 from transformer.paper_figures import P100_FLOPS, training_flops
 
 PAPER_GPUS = 8

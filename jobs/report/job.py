@@ -18,7 +18,8 @@ from jobs.report.attention import Picture, entropy_facts, picture
 from jobs.report.row_results import Inputs, Sample, attention_sentences, choose_samples, read_samples
 from jobs.report.write import gather, read_lines, write
 from jobs.storage.artifacts import Artifact
-from transformer.translator import MODEL_FILES, Translator
+from transformer.config import MODEL_FILES
+from transformer.translator import Translator
 
 
 def run(

@@ -13,13 +13,14 @@ from typing import Any
 from markupsafe import Markup
 
 from jobs.configs import ReportConfig, Resources
+from jobs.durations import duration
 from jobs.report import figures, pages
 from jobs.report.attention import KINDS, Picture, entropies, still, viewer_data
 from jobs.report.cost import cost_section
 from jobs.report.data import data_section
 from jobs.report.results import headline, paper_table, results_table
 from jobs.report.row_results import Json, Row, Sample
-from jobs.report.tables import Result, duration, number, results
+from jobs.report.tables import Result, number, results
 
 LANGUAGES = {"en": "English", "de": "German", "fr": "French", "cs": "Czech", "es": "Spanish", "ru": "Russian"}
 MOST_POINTS = 500  # of a curve in the page; a longer one is thinned

@@ -9,17 +9,17 @@ from typing import Any
 
 from markupsafe import Markup
 
+from jobs.durations import duration
+from jobs.report.agreement import Difference
 from jobs.report.figures import Dot, dot_chart
 from jobs.report.row_results import Row
 from jobs.report.tables import (
     BASE,
     DASH,
-    Difference,
     Result,
     agreement,
     comparable_bleu,
     differences,
-    duration,
     interval,
     measured,
     millions,
@@ -27,7 +27,7 @@ from jobs.report.tables import (
     scientific,
     signed,
 )
-from transformer import paper_figures as paper
+from transformer import paper_figures
 
 SIGNS = {True: ("✓", "yes"), False: ("✗", "no"), None: ("", "")}
 
@@ -47,7 +47,7 @@ class Card:
 def headline(found: Sequence[Result], rows: Sequence[Row]) -> list[Card]:
     """For the first row, or for base where there is one."""
     first = next((result for result in found if result.name == BASE), found[0])
-    row = next(row for row in rows if paper.plain_name(row.name) == first.name)
+    row = next(row for row in rows if paper_figures.plain_name(row.name) == first.name)
     named = f" of {first.name}" if len(found) > 1 else ""
     cards = bleu_cards(first, named, row.parts)
     about = "per subword of the scored set, no smoothing"
@@ -138,7 +138,7 @@ def columns_for(
     """Every column that has something to say about one of the rows."""
     beside = any(result.paper for result in found)
 
-    def paper_cell(read: Callable[[paper.Figures], str]) -> Callable[[Result], tuple[str, str]]:
+    def paper_cell(read: Callable[[paper_figures.Figures], str]) -> Callable[[Result], tuple[str, str]]:
         return lambda result: (read(result.paper) if result.paper else DASH, "theirs")
 
     def change_columns(kind: str, title: str) -> list[Column]:
@@ -184,11 +184,11 @@ def notes(found: Sequence[Result], changes: Mapping[str, Mapping[str, Difference
             "own figure for the same words is lower."
         )
     for kind, title in (("bleu", "BLEU"), ("perplexity", "perplexity")):
-        right, asked = agreement(changes, kind)
-        if asked:
+        agreeing, compared = agreement(changes, kind)
+        if compared:
             said.append(
-                f"Against base, {title} moves in the paper's direction in {right} of the {asked} rows where the paper "
-                "sees a difference."
+                f"Against base, {title} moves in the paper's direction in {agreeing} of the {compared} rows "
+                "where the paper sees a difference."
             )
     if any(result.seeds > 1 for result in found):
         said.append("± is the standard deviation over the seeds of a row.")
@@ -245,14 +245,14 @@ def group_index(row: str) -> int:
 def paper_table(table: int | None, found: Sequence[Result], pair: str) -> dict[str, Any] | None:
     """The paper's own table around our rows: all systems of Table 2 or all parsers of Table 4, with ours below."""
     if table == 4:
-        lines = [[parser.name, parser.training, number(parser.f1, 1)] for parser in paper.TABLE_4]
+        lines = [[parser.name, parser.training, number(parser.f1, 1)] for parser in paper_figures.TABLE_4]
         lines += [[f"ours: {result.name}", DASH, measured(result.f1, 1)] for result in found]
         header = ["parser", "training", "F1, WSJ 23"]
         return {"caption": "Table 4 of the paper, with ours", "header": header, "lines": lines, "open": True}
     if table != 2:
         return None
     lines = []
-    for system in paper.TABLE_2:
+    for system in paper_figures.TABLE_2:
         cells = [number(system.en_de, 2), number(system.en_fr, 2)]
         lines.append([system.name, *cells, scientific(system.en_de_flops), scientific(system.en_fr_flops)])
     for result in found:

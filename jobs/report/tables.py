@@ -11,8 +11,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from jobs.report.agreement import Bleu, Difference, bleu_difference, perplexity_difference
 from jobs.report.row_results import Row
-from transformer import paper_figures as paper
+from transformer import paper_figures
 
 DASH = "–"
 BASE = "base"
@@ -34,7 +35,7 @@ class Result:
 
     name: str
     seeds: int
-    paper: paper.Figures | None
+    paper: paper_figures.Figures | None
     perplexity: Figure | None
     bleu: Figure | None
     bleu_paper: Figure | None
@@ -52,7 +53,7 @@ def results(rows: Sequence[Row]) -> list[Result]:
     """The lines of the table, in the order of the rows."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        groups.setdefault(paper.plain_name(row.name), []).append(row)
+        groups.setdefault(paper_figures.plain_name(row.name), []).append(row)
     return [_result(name, members) for name, members in groups.items()]
 
 
@@ -95,20 +96,6 @@ def mean(values: Sequence[float | None]) -> float | None:
 # --- differences to base -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A row against base, in ours and in the paper. `agrees` is None where the paper sees no difference."""
-
-    ours: float
-    paper: float | None = None
-
-    @property
-    def agrees(self) -> bool | None:
-        if self.paper is None or abs(self.paper) < 0.005:
-            return None
-        return (self.ours > 0) == (self.paper > 0) and self.ours != 0
-
-
 def differences(found: Sequence[Result]) -> dict[str, dict[str, Difference]]:
     """By row: the differences to base in `bleu` (the paper's protocol where we have it) and `perplexity`."""
     base = next((result for result in found if result.name == BASE), None)
@@ -118,24 +105,30 @@ def differences(found: Sequence[Result]) -> dict[str, dict[str, Difference]]:
     for result in found:
         if result is base:
             continue
-        cells = {}
-        ours, of_base = comparable_bleu(result), comparable_bleu(base)
-        if ours is not None and of_base is not None:
-            theirs = result.paper.bleu - base.paper.bleu if result.paper and base.paper else None
-            cells["bleu"] = Difference(ours=ours.value - of_base.value, paper=theirs)
-        if result.perplexity is not None and base.perplexity is not None:
-            theirs = _minus(paper_perplexity(result), paper_perplexity(base))
-            cells["perplexity"] = Difference(ours=result.perplexity.value - base.perplexity.value, paper=theirs)
-        table[result.name] = cells
+        cells = {
+            "bleu": bleu_difference(bleu_of(result), bleu_of(base)),
+            "perplexity": perplexity_difference(
+                value_of(result.perplexity), value_of(base.perplexity), paper_perplexity(result), paper_perplexity(base)
+            ),
+        }
+        table[result.name] = {kind: cell for kind, cell in cells.items() if cell is not None}
     return table
+
+
+def bleu_of(result: Result) -> Bleu:
+    return Bleu(
+        sacrebleu=value_of(result.bleu),
+        paper_protocol=value_of(result.bleu_paper),
+        paper=result.paper.bleu if result.paper else None,
+    )
+
+
+def value_of(figure: Figure | None) -> float | None:
+    return figure.value if figure is not None else None
 
 
 def paper_perplexity(result: Result) -> float | None:
     return result.paper.perplexity if result.paper else None
-
-
-def _minus(left: float | None, right: float | None) -> float | None:
-    return left - right if left is not None and right is not None else None
 
 
 def comparable_bleu(result: Result) -> Figure | None:
@@ -145,8 +138,8 @@ def comparable_bleu(result: Result) -> Figure | None:
 
 def agreement(table: Mapping[str, Mapping[str, Difference]], kind: str) -> tuple[int, int]:
     """How many rows move in the paper's direction, of how many where the paper sees a difference."""
-    asked = [cells[kind].agrees for cells in table.values() if kind in cells and cells[kind].agrees is not None]
-    return sum(1 for agrees in asked if agrees), len(asked)
+    signs = [cells[kind].agrees for cells in table.values() if kind in cells and cells[kind].agrees is not None]
+    return sum(1 for agrees in signs if agrees), len(signs)
 
 
 # --- words for figures -------------------------------------------------------------------------------------------
@@ -181,19 +174,6 @@ def millions(value: float | None) -> str:
     if value is None:
         return DASH
     return f"{value / 1e6:,.1f}M" if value >= 1e7 else f"{value / 1e6:.2f}M"
-
-
-def duration(seconds: float | None) -> str:
-    if seconds is None:
-        return DASH
-    if seconds < 10:
-        return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    if minutes < 120:
-        return f"{minutes:.0f} min"
-    return f"{minutes / 60:.1f} h" if minutes < 60 * 48 else f"{minutes / 60 / 24:.1f} days"
 
 
 def scientific(value: float | None) -> str:

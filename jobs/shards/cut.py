@@ -18,24 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.shards.cleaning import SAMPLES
-from jobs.shards.encode import Array, encoded_name, schema
+from jobs.shards.encode import Array
+from jobs.shards.layout import INDEX_SCHEMA, encoded_name, pool_name, pool_schema
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
 
 PADDED = 2.0  # a side of a micro-batch, padding included, is at most so many times its share of tokens
 BIN = 8  # width of a bar in the histograms of lengths
-INDEX = pa.schema(
-    [
-        ("pool", pa.int32()),
-        ("row_group", pa.int32()),
-        ("pairs", pa.int32()),
-        ("source_tokens", pa.int64()),
-        ("target_tokens", pa.int64()),
-        ("longest_source", pa.int32()),
-        ("longest_target", pa.int32()),
-        ("digest", pa.string()),
-    ]
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,18 +40,14 @@ class Pooling:
     drop_duplicates: bool
 
 
-def pool_name(pool: int) -> str:
-    return f"pools/pool-{pool:05d}.parquet"
-
-
 def make_pool(pooling: Pooling, pool: int) -> dict[str, Any]:
-    """Write one pool; say what its micro-batches are (rows of the index), and how many duplicates were dropped."""
+    """Write one pool. Returns its micro-batches (rows of the index), the duplicates dropped, histograms of lengths."""
     gathered = gather(pooling, pool)
     stays = distinct(gathered) if pooling.drop_duplicates else np.ones(len(gathered), dtype=bool)
     pairs = gathered.filter(pa.array(stays))
     source_N, target_N = lengths(pairs["source"]) + 1, lengths(pairs["target"]) + 1
     batches = [pairs.take(members) for members in micro_batches(source_N, target_N, pooling.micro_batch_tokens)]
-    batches.sort(key=lambda batch: drawn(digest(batch), pooling.seed))
+    batches.sort(key=lambda batch: random_order(digest(batch), pooling.seed))
     with pooling.out.writing(pool_name(pool)) as draft:
         write(draft, batches, pooling.vocabulary_size)
     return {
@@ -139,8 +124,8 @@ def digest(batch: pa.RecordBatch) -> str:
     return content.hexdigest()
 
 
-def drawn(name: str, seed: int) -> bytes:
-    """What a micro-batch draws; they stand in the file in this order."""
+def random_order(name: str, seed: int) -> bytes:
+    """What the micro-batches of a file are sorted by: random, the same for the same content and seed."""
     return blake2b(name.encode(), digest_size=16, key=str(seed).encode()).digest()
 
 
@@ -161,12 +146,12 @@ def describe(pool: int, row_group: int, batch: pa.RecordBatch) -> dict[str, Any]
 
 def columns_of(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     """The rows of the index as columns: a tenth of the size, and what Arrow takes."""
-    return {name: [row[name] for row in rows] for name in INDEX.names}
+    return {name: [row[name] for row in rows] for name in INDEX_SCHEMA.names}
 
 
 def write(path: Path, batches: Sequence[pa.RecordBatch], vocabulary_size: int) -> None:
     """Parquet as training reads it: any micro-batch by itself, in a fraction of a millisecond."""
-    columns = schema(vocabulary_size)
+    columns = pool_schema(vocabulary_size)
     with pq.ParquetWriter(
         path, columns, compression="zstd", compression_level=1, use_dictionary=False, write_statistics=False
     ) as writer:

@@ -4,7 +4,7 @@ A pool is chosen by a keyed hash of the pair's text. So a pool is a random sampl
 the same pool, and neither the order nor the cutting of the corpus changes what stands in a pool.
 
 Reads   corpora/<id>/pairs/*.parquet
-Writes  shards/<id>/work/encoded/<piece>.arrow, one record batch per pool; <piece>.json, what is said of it
+Writes  shards/<id>/work/encoded/<piece>.arrow, one record batch per pool; <piece>.json, its counts
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from sentencepiece import SentencePieceProcessor
 from jobs.configs import CleaningConfig
 from jobs.corpora import pair_files
 from jobs.shards.cleaning import Dropped, Refuses, refusals, tidy
+from jobs.shards.layout import counts_name, encoded_name, id_type, pool_schema
 from jobs.storage.artifacts import Artifact
-from jobs.vocabulary.job import MODEL
+from transformer.config import SUBWORDS
 
 ROWS = 10_000  # pairs in Python's hands at a time
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -46,35 +47,17 @@ class Encoding:
 @lru_cache(maxsize=2)
 def processor(vocabulary: Artifact, digest: str) -> SentencePieceProcessor:
     """The subword model, loaded once in each worker process."""
-    return SentencePieceProcessor(model_proto=vocabulary.read_bytes(MODEL))
-
-
-def id_type(vocabulary_size: int) -> pa.DataType:
-    """The narrowest unsigned integer that holds every id."""
-    return pa.uint16() if vocabulary_size <= 2**16 else pa.uint32()
-
-
-def schema(vocabulary_size: int) -> pa.Schema:
-    ids = pa.list_(pa.field("element", id_type(vocabulary_size), nullable=False))
-    return pa.schema([pa.field("source", ids, nullable=False), pa.field("target", ids, nullable=False)])
-
-
-def encoded_name(number: int) -> str:
-    return f"encoded/{number:05d}.arrow"
-
-
-def said_name(number: int) -> str:
-    return f"encoded/{number:05d}.json"
+    return SentencePieceProcessor(model_proto=vocabulary.read_bytes(SUBWORDS))
 
 
 def encode_piece(encoding: Encoding, numbered: tuple[int, pair_files.Piece]) -> dict[str, Any]:
-    """Clean, encode and sort by pool the pairs of one piece; say how many, and what was dropped.
+    """Clean, encode and sort by pool the pairs of one piece; returns how many were read, and what was dropped.
 
-    What is said of a piece is written when the piece is: a run that was stopped goes on with the pieces that lack it.
+    The counts are written after the piece: a run that was stopped goes on with the pieces that have none.
     """
     number, piece = numbered
-    if encoding.out.exists(said_name(number)):
-        found: dict[str, Any] = encoding.out.read_json(said_name(number))
+    if encoding.out.exists(counts_name(number)):
+        found: dict[str, Any] = encoding.out.read_json(counts_name(number))
         return found
     dropped = Dropped()
     refuse = refusals(encoding.cleaning, encoding.source_language, encoding.target_language)
@@ -90,9 +73,9 @@ def encode_piece(encoding: Encoding, numbered: tuple[int, pair_files.Piece]) -> 
     ):
         for first, last in zip([0, *ends], ends, strict=False):
             writer.write_batch(pairs.slice(first, last - first))
-    said = {"read": piece.pairs, "dropped": dropped.as_json()}
-    encoding.out.write_json(said_name(number), said)
-    return said
+    counts = {"read": piece.pairs, "dropped": dropped.as_json()}
+    encoding.out.write_json(counts_name(number), counts)
+    return counts
 
 
 def encode_rows(
@@ -110,7 +93,7 @@ def encode_rows(
     stays = fits & (lengths[0] > 0) & (lengths[1] > 0)
     for at in map(int, np.flatnonzero(~stays)):
         dropped.add("empty" if fits[at] else "too many subwords", int(keys[at]), sources[at], targets[at])
-    columns = schema(len(model)).append(pa.field("key", pa.uint64()))
+    columns = pool_schema(len(model)).append(pa.field("key", pa.uint64()))
     encoded = pa.record_batch([*sides, pa.array(keys)], schema=columns)
     return encoded if stays.all() else encoded.filter(pa.array(stays))
 
@@ -154,4 +137,4 @@ def lists_of(ids: list[Array], vocabulary_size: int) -> pa.ListArray:
     np.cumsum([len(one) for one in ids], out=offsets[1:])
     values = np.concatenate(ids) if ids else np.zeros(0, dtype=np.int32)
     flat = pa.array(values.astype(kind.to_pandas_dtype()))
-    return pa.ListArray.from_arrays(pa.array(offsets), flat, type=schema(vocabulary_size).field("source").type)
+    return pa.ListArray.from_arrays(pa.array(offsets), flat, type=pool_schema(vocabulary_size).field("source").type)

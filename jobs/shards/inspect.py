@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from jobs.corpora.pair_files import SIDES, open_parquet
 from jobs.errors import UserError
-from jobs.shards.cut import pool_name
+from jobs.shards.layout import ABOUT, DROPPED, INDEX, pool_name
 from jobs.storage.artifacts import Artifact
-from jobs.vocabulary.job import MODEL
+from transformer.config import SUBWORDS
 from transformer.subwords import Subwords
 
 BARS = 40  # characters of the longest bar of a histogram
@@ -26,11 +26,11 @@ def data_facts(
     *, corpora: Artifact, vocabulary: Artifact, shards: Artifact, samples: int = 5, seed: int = 1
 ) -> dict[str, Any]:
     """All there is to say of the data that a training reads. `samples` pairs are drawn from the whole by the seed."""
-    if not shards.exists("about.json"):
+    if not shards.exists(ABOUT):
         raise UserError(f"There are no shards at {shards.uri} yet: run the recipe first, or run it --until shards.")
-    corpus, about = corpora.read_json("about.json"), shards.read_json("about.json")
-    subwords = Subwords(vocabulary.read_bytes(MODEL))
-    with shards.local("index.parquet") as path:
+    corpus, about = corpora.read_json("about.json"), shards.read_json(ABOUT)
+    subwords = Subwords(vocabulary.read_bytes(SUBWORDS))
+    with shards.local(INDEX) as path:
         index = pq.read_table(path).to_pylist()
     return {
         "languages": [corpus["source_language"], corpus["target_language"]],
@@ -47,7 +47,7 @@ def data_facts(
 
 
 def dropped_samples(artifact: Artifact) -> dict[str, Any]:
-    return dict(artifact.read_json("dropped.json")) if artifact.exists("dropped.json") else {}
+    return dict(artifact.read_json(DROPPED)) if artifact.exists(DROPPED) else {}
 
 
 def histograms(lengths: Mapping[str, Any]) -> list[dict[str, int]]:

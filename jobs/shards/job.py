@@ -29,11 +29,12 @@ from jobs.corpora import pair_files
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
 from jobs.shards.cleaning import Dropped
-from jobs.shards.cut import BIN, INDEX, Pooling, make_pool
+from jobs.shards.cut import BIN, Pooling, make_pool
 from jobs.shards.encode import Encoding, encode_piece, processor
 from jobs.shards.language_check import SMALL_WORDS
+from jobs.shards.layout import ABOUT, DROPPED, INDEX, INDEX_SCHEMA
 from jobs.storage.artifacts import Artifact
-from jobs.vocabulary.job import MODEL
+from transformer.config import SUBWORDS
 
 PIECE_PAIRS = 20_000  # pairs in one task of the first pass, at least
 MOST_PIECES = 256  # more would make the slices that the second pass reads too small
@@ -66,10 +67,10 @@ def run(
             f"No pair of {corpora.uri} is left after cleaning: {in_words(dropped)}. Look at shards.cleaning."
         )
     about = describe(config, pools, index, dropped) | {"vocabulary_size": len(subwords)}
-    with out.writing("index.parquet") as draft:
+    with out.writing(INDEX) as draft:
         pq.write_table(index, draft)
-    out.write_json("about.json", about)
-    out.write_json("dropped.json", {why: [[s, t] for _, s, t in kept] for why, kept in dropped.samples.items()})
+    out.write_json(ABOUT, about)
+    out.write_json(DROPPED, {why: [[s, t] for _, s, t in kept] for why, kept in dropped.samples.items()})
     encoding.out.delete()
     log(Note(f"{about['pairs']:,} pairs in {about['micro_batches']:,} micro-batches; dropped: {in_words(dropped)}"))
     return facts(about, time.monotonic() - started)
@@ -87,7 +88,7 @@ def plan_encoding(config: ShardConfig, corpora: Artifact, vocabulary: Artifact, 
     return Encoding(
         corpora=corpora,
         vocabulary=vocabulary,
-        vocabulary_digest=sha256(vocabulary.read_bytes(MODEL)).hexdigest(),
+        vocabulary_digest=sha256(vocabulary.read_bytes(SUBWORDS)).hexdigest(),
         out=work,
         pools=max(1, round(pairs / config.pool_pairs)),
         seed=config.seed,
@@ -111,7 +112,7 @@ def make_pools(pooling: Pooling, pools: int, on: Resources, log: Log) -> list[Sa
     """Second pass: every pool to micro-batches. What is said of the pools, in their order."""
     made: list[Said] = []
     for said in work_through(range(pools), partial(make_pool, pooling), on.data):
-        made.append(said | {"index": pa.table(said["index"], schema=INDEX)})
+        made.append(said | {"index": pa.table(said["index"], schema=INDEX_SCHEMA)})
         log(Progress(len(made), pools, "pools", "sorting and writing"))
     return sorted(made, key=lambda said: int(said["pool"]))
 

@@ -31,6 +31,7 @@ from jobs.cluster.connect import require_resources
 from jobs.configs import Resources, TrainConfig
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note
+from jobs.shards.layout import ABOUT
 from jobs.storage.artifacts import WORK, Artifact
 from jobs.storage.object_store import resolve
 from jobs.train.checkpoints import RETENTION, discard_torn_list, update_of, whole_checkpoints
@@ -86,7 +87,7 @@ def facts(state: Mapping[str, Any], last: Mapping[str, float]) -> Facts:
 
 
 def make_plan(config: TrainConfig, shards: Artifact, dev: Artifact, place: Artifact, on: Resources) -> Plan:
-    about, dev_about = shards.read_json("about.json"), dev.read_json("about.json")
+    about, dev_about = shards.read_json(ABOUT), dev.read_json(ABOUT)
     if about["vocabulary_size"] != dev_about["vocabulary_size"]:
         raise UserError(
             f"The training set was encoded with {about['vocabulary_size']} subwords and the development set with "

@@ -3,7 +3,7 @@
 `index.parquet` says what there is; an epoch is a seeded permutation of it; each update takes the next `per_update`
 positions. A micro-batch is one row group, read when it is wanted: memory does not grow with the corpus.
 
-Reads   shards/<id>/index.parquet, about.json, pools/pool-*.parquet
+Reads   shards/<id>/index.parquet, pools/pool-*.parquet
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from jobs.errors import UserError
+from jobs.shards.layout import INDEX, PLACE, SIZES, pool_name
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
 from transformer.batching import Batch, Ragged, batch
 
 T = TypeVar("T")
-INDEX, ABOUT = "index.parquet", "about.json"
 OPEN_POOLS = 16
-COLUMNS = ("pool", "row_group", "pairs", "source_tokens", "target_tokens", "longest_source", "longest_target")
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,10 @@ class Index:
 def read_index(shards: Artifact) -> Index:
     store, path = filesystem(shards, INDEX)
     try:
-        table = pq.read_table(path, filesystem=store, columns=list(COLUMNS))
+        table = pq.read_table(path, filesystem=store, columns=[*PLACE, *SIZES])
     except FileNotFoundError as error:
         raise UserError(f"There are no shards at {shards.uri}: {INDEX} is missing. Make them first.") from error
-    index = Index(*(table.column(name).to_numpy().astype(np.int64) for name in COLUMNS))
+    index = Index(**{name: table.column(name).to_numpy().astype(np.int64) for name in (*PLACE, *SIZES)})
     if len(index) == 0:
         raise UserError(
             f"The shards at {shards.uri} are empty: no pair was left after cleaning. "
@@ -134,7 +133,7 @@ class Reader:
         if number not in self._open:
             if len(self._open) >= OPEN_POOLS:
                 self._open.popitem(last=False)[1].close()
-            store, path = filesystem(self.shards, f"pools/pool-{number:05d}.parquet")
+            store, path = filesystem(self.shards, pool_name(number))
             self._open[number] = pq.ParquetFile(path, filesystem=store)
         self._open.move_to_end(number)
         return self._open[number]

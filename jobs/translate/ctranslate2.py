@@ -23,21 +23,12 @@ from torch import Tensor
 from jobs.errors import UserError
 from transformer.attention import CrossAttention, SelfAttention
 from transformer.beam import length_penalty
-from transformer.config import END, START, UNKNOWN, SearchConfig
+from transformer.config import END, MODEL_FILES, START, SUBWORDS, UNKNOWN, SearchConfig
 from transformer.layers import FeedForward
 from transformer.model import Transformer
 from transformer.positions import SinusoidalPositions, sinusoids
 from transformer.subwords import Subwords
-from transformer.translator import (
-    BATCH_TOKENS,
-    EMPTY,
-    MODEL_FILES,
-    SUBWORDS,
-    Alternative,
-    Translation,
-    Translator,
-    length_batches,
-)
+from transformer.translator import BATCH_TOKENS, EMPTY, Alternative, Translation, Translator, length_batches
 
 try:
     import ctranslate2

@@ -26,16 +26,16 @@ import pyarrow.parquet as pq
 import ray.data
 import torch
 
-from jobs.cluster import connect as cluster
+from jobs.cluster.connect import require_resources
 from jobs.cluster.ray_map import let_all_work
 from jobs.configs import Resources, TranslateConfig, TranslateResources
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
 from jobs.storage.artifacts import RECORD, WORK, Artifact
 from jobs.storage.object_store import filesystem
-from transformer.config import SearchConfig
+from transformer.config import CONFIG, MODEL_FILES, SUBWORDS, SearchConfig
 from transformer.subwords import Subwords
-from transformer.translator import MODEL_FILES, SUBWORDS, Translator, length_batches, model_shape
+from transformer.translator import Translator, length_batches, model_shape
 
 ALTERNATIVE = pa.struct([("text", pa.string()), ("score", pa.float64())])
 DONE = pa.schema(
@@ -66,7 +66,7 @@ def run(
             log(Note(f"{pairs.num_rows - len(to_do):,} of {pairs.num_rows:,} sentences were translated before."))
         batches = plan_batches(pairs, to_do, Subwords(model.read_bytes(SUBWORDS)), on.translate.batch_tokens)
         actor = {"CPU": on.translate.cpus_per_actor, "GPU": on.translate.gpus_per_actor}
-        cluster.require_resources("Translating", [actor], log)
+        require_resources("Translating", [actor], log)
         for done, detail in _translated(batches, model, work, config.search, on.translate):
             log(Progress(pairs.num_rows - len(to_do) + done, pairs.num_rows, "sentences", detail))
     done_rows = read_done(work)
@@ -85,7 +85,7 @@ def read_model(model: Artifact) -> dict[str, Any]:
     absent = [name for name in MODEL_FILES if not model.exists(name)]
     if absent:
         raise UserError(f"The model at {model.uri} has no {', '.join(absent)}: make it again with `attn run`.")
-    about: dict[str, Any] = model.read_json("config.json")
+    about: dict[str, Any] = model.read_json(CONFIG)
     try:
         model_shape(about)
     except ValueError as error:

@@ -24,9 +24,9 @@ from jobs.corpora import pair_files
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
 from jobs.storage.artifacts import Artifact
-from transformer.config import END, PAD, START, UNKNOWN
+from transformer.config import END, PAD, START, SUBWORDS, UNKNOWN
 
-MODEL, LISTING = "subwords.model", "subwords.vocab"
+LISTING = "subwords.vocab"
 THREADS = 4
 COVERAGE = 0.99999  # of the text's characters have a subword of their own; the rest is spelt in bytes
 TOO_LARGE = re.compile(r"too high \(\d+\)\. Please set it to a value <= (\d+)")
@@ -43,7 +43,7 @@ def run(config: VocabularyConfig, *, corpora: Artifact, out: Artifact, on: Resou
         model, listing, sampled = ray.get(learning)
     except ray.exceptions.RayTaskError as error:
         raise (error.cause if isinstance(error.cause, UserError) else error) from None
-    out.write_bytes(MODEL, model)
+    out.write_bytes(SUBWORDS, model)
     out.write_text(LISTING, listing)
     log(Note(f"{config.size:,} {config.kind} subwords learned from {sampled:,} pairs"))
     return {

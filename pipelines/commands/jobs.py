@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
-from jobs.cluster.submit import client as server
+from jobs.cluster.submit import client
+from jobs.durations import duration
 from pipelines.commands.submit import watch
 from pipelines.terminal.json_output import print_json
-from pipelines.terminal.live_table import duration
 
 
 def jobs(args: argparse.Namespace) -> int:
-    found = server.listing(server.connect(args.address))
+    found = client.listing(client.connect(args.address))
     if args.json:
         print_json([asdict(job) for job in found])
         return 0
@@ -32,19 +32,19 @@ def jobs(args: argparse.Namespace) -> int:
 
 
 def logs(args: argparse.Namespace) -> int:
-    connection = server.connect(args.address)
-    job = server.find(connection, args.job)
+    connection = client.connect(args.address)
+    job = client.find(connection, args.job)
     if args.follow:
         return watch(connection, job, Console(highlight=False), None)
-    for line in server.log_lines(connection, job.id):
+    for line in client.log_lines(connection, job.id):
         print(line)
     return 0
 
 
 def stop(args: argparse.Namespace) -> int:
-    connection = server.connect(args.address)
-    job = server.find(connection, args.job)
-    if server.stop(connection, job.id):
+    connection = client.connect(args.address)
+    job = client.find(connection, args.job)
+    if client.stop(connection, job.id):
         print(f"{job.id} is being stopped. What it finished stays; submitting it again carries on.")
     else:
         print(f"{job.id} was {job.status} already.")
@@ -52,7 +52,7 @@ def stop(args: argparse.Namespace) -> int:
 
 
 def status(args: argparse.Namespace) -> int:
-    job = server.find(server.connect(args.address), args.job)
+    job = client.find(client.connect(args.address), args.job)
     if args.json:
         print_json(asdict(job))
         return 0

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.cluster.profiles import load_profile
+from jobs.durations import duration
 from jobs.stage import Estimate
 from jobs.train.stage import TRAIN
 from pipelines.execution.workspace import Workspace
@@ -20,7 +21,6 @@ from pipelines.steps.estimate import estimate, total
 from pipelines.steps.plan import PlannedStep
 from pipelines.steps.plan import plan as make_plan
 from pipelines.terminal.json_output import print_json
-from pipelines.terminal.live_table import duration
 
 
 def plan(args: argparse.Namespace) -> int:

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 from jobs.cluster.profiles import load_profile
+from jobs.durations import duration
 from pipelines.recipes.recipes import RECIPES, Recipe
 from pipelines.steps.estimate import estimate, total
 from pipelines.steps.plan import in_order
 from pipelines.terminal.json_output import print_json
-from pipelines.terminal.live_table import duration
 
 
 def recipes(args: argparse.Namespace) -> int:

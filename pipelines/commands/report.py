@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import webbrowser
 
+from jobs.durations import duration
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import from_arguments
 from pipelines.terminal.json_output import print_json
-from pipelines.terminal.live_table import duration
 
 
 def report(args: argparse.Namespace) -> int:

@@ -15,11 +15,14 @@ from rich.console import Console
 from rich.table import Table
 
 from jobs.errors import UserError
+from jobs.report.agreement import Bleu, bleu_difference
 from pipelines.commands import compare
 from pipelines.execution.workspace import Workspace
 from pipelines.tracking.query import Result, best, pick, read
 from pipelines.tracking.writer import reader, shown, tracking_uri
-from transformer.paper_figures import TABLE_3, figures_of
+from transformer.paper_figures import TABLE_3, Figures, figures_of
+
+SIGNS = {True: "yes", False: "no", None: None}
 
 
 def results(args: argparse.Namespace) -> int:
@@ -89,10 +92,9 @@ def table_row(
 ) -> dict[str, Any]:
     paper, paper_base = figures_of(table, row), figures_of(table, "base")
     bleu, ppl = mean(group, "bleu"), mean(group, "perplexity")
-    base_bleu = mean(base, "bleu") if base else None
-    ours = bleu - base_bleu if bleu is not None and base_bleu is not None and row != "base" else None
-    theirs = paper.bleu - paper_base.bleu if paper and paper_base and table == 3 and row != "base" else None
-    agrees = None if ours is None or theirs is None else ("yes" if ours * theirs > 0 or ours == theirs else "no")
+    to_base = None
+    if base and row != "base":
+        to_base = bleu_difference(bleu_of(group, paper), bleu_of(base, paper_base))
     return {
         "recipe": recipe,
         "row": row,
@@ -101,14 +103,22 @@ def table_row(
         "BLEU": number(bleu, 2),
         "±": number(spread(group, "bleu"), 2),
         "BLEU paper": paper.bleu if paper else None,
-        "to base": number(ours, 2),
-        "paper's": number(theirs, 1),
-        "sign agrees": agrees,
+        "to base": number(to_base.ours if to_base else None, 2),
+        "paper's": number(to_base.paper if to_base else None, 1),
+        "sign agrees": SIGNS[to_base.agrees if to_base else None],
         "parameters": number(mean(group, "parameters"), 0),
         "paper's parameters": paper.parameters if paper else None,
         "BLEU as the paper": number(mean(group, "bleu_paper"), 2),
         "seeds": len({result.seed for result in group}),
     }
+
+
+def bleu_of(group: Sequence[Result], paper: Figures | None) -> Bleu:
+    return Bleu(
+        sacrebleu=mean(group, "bleu"),
+        paper_protocol=mean(group, "bleu_paper"),
+        paper=paper.bleu if paper else None,
+    )
 
 
 def mean(group: Iterable[Result], metric: str) -> float | None:

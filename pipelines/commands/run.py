@@ -15,8 +15,9 @@ from typing import NoReturn
 from rich.console import Console
 from rich.text import Text
 
-from jobs.cluster import connect as cluster
+from jobs.cluster.connect import capacity, connect
 from jobs.cluster.profiles import load_profile
+from jobs.durations import duration
 from jobs.report.stage import REPORT
 from pipelines.execution.runner import Outcome, Runner
 from pipelines.execution.workspace import Workspace
@@ -25,7 +26,7 @@ from pipelines.recipes.recipes import Recipe
 from pipelines.steps.estimate import how_far_off
 from pipelines.steps.plan import Plan, plan
 from pipelines.terminal import run_summary
-from pipelines.terminal.live_table import RunScreen, duration
+from pipelines.terminal.live_table import RunScreen
 from pipelines.terminal.redirect_output import log_file, output_to
 from pipelines.tracking.writer import Tracker, shown, tracking_uri
 
@@ -46,11 +47,11 @@ def run(args: argparse.Namespace) -> int:
         try:
             if planned.to_do:
                 with console.status("Starting Ray"):
-                    dashboard = cluster.connect(args.address, dashboard=args.dashboard)
+                    dashboard = connect(args.address, dashboard=args.dashboard)
                 if dashboard:
                     console.print(f"Ray's dashboard: {dashboard}")
             tracker = _tracker(workspace, recipe)
-            have = cluster.capacity(on) if planned.to_do else {}
+            have = capacity(on) if planned.to_do else {}
             with RunScreen(console, planned) as screen:
                 outcome = Runner(workspace, on, tracker, screen, have).run(planned)
             if lost := tracker.close("FAILED" if outcome.failures else "FINISHED"):

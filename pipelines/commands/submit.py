@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from jobs.cluster.profiles import load_profile
-from jobs.cluster.submit import client as server
+from jobs.cluster.submit import client
 from jobs.cluster.submit.submission import Finding, Submission, SubmittedJob
 from jobs.errors import UserError
 from pipelines.execution.provenance import commit
@@ -31,13 +31,13 @@ def submit(args: argparse.Namespace) -> int:
     recipe, targets = from_arguments.targets(args)
     workspace = Workspace(args.workspace)
     submission = submission_of(args, recipe.name, question(targets), workspace)
-    connection = server.connect(args.address)
+    connection = client.connect(args.address)
     console = Console(highlight=False)
     with console.status("Looking at the cluster"):
-        findings = server.examine(connection, submission)
+        findings = client.examine(connection, submission)
     _say(console, (finding for finding in findings if finding.level != "ok"))
-    server.require(findings)
-    job, started = server.submit(connection, submission)
+    client.require(findings)
+    job, started = client.submit(connection, submission)
     console.print(f"{'Submitted' if started else 'Already under way'}: {job.id}", soft_wrap=True)
     if not args.follow:
         console.print(f"Watch it with: attn logs {job.id} --address {connection.address} --follow", soft_wrap=True)
@@ -84,14 +84,14 @@ def _plan_or_none(targets: list[Step], workspace: Workspace) -> Plan | None:
         return None
 
 
-def watch(connection: server.Connection, job: SubmittedJob, console: Console, steps: Plan | None) -> int:
+def watch(connection: client.Connection, job: SubmittedJob, console: Console, steps: Plan | None) -> int:
     """Until the job is over; Ctrl-C ends the watching, not the job."""
     try:
-        follow_lines(server.log_lines(connection, job.id, follow=True), console, steps)
+        follow_lines(client.log_lines(connection, job.id, follow=True), console, steps)
     except KeyboardInterrupt:
         console.print(f"\nThe job goes on. attn logs {job.id} --follow watches again, attn stop {job.id} stops it.")
         return 130
-    ended = server.find(connection, job.id)
+    ended = client.find(connection, job.id)
     console.print(f"{ended.id}: {ended.status}")
     return 0 if ended.status == "done" else 1
 
@@ -106,7 +106,7 @@ def examine(args: argparse.Namespace, recipe: str, workspace: Workspace) -> list
         workspace=workspace.uri,
         tracking=None if tracking_uri(workspace).startswith("sqlite:") else tracking_uri(workspace),
     )
-    return server.examine(server.connect(args.address), submission)
+    return client.examine(client.connect(args.address), submission)
 
 
 def _say(console: Console, findings: Iterable[Finding]) -> None:

@@ -11,7 +11,7 @@ from jobs.errors import UserError
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES, recipe_named
 from pipelines.steps.plan import in_order
-from transformer.translator import MODEL_FILES
+from transformer.config import MODEL_FILES
 
 
 @contextlib.contextmanager

@@ -23,8 +23,8 @@ from jobs.configs import (
     TranslateConfig,
     VocabularyConfig,
 )
-from jobs.errors import UserError
-from pipelines.recipes.language_pairs import PAIRS, PROFILES, Profile
+from jobs.errors import UserError, refuse_unknown
+from pipelines.recipes.language_pairs import PAIRS, PROFILES, Profile, VocabularyKind
 from pipelines.steps import stages
 from transformer.config import ModelConfig, SearchConfig, TrainingConfig
 
@@ -36,6 +36,10 @@ class Text(ABC):
     def corpora(self) -> Mapping[str, Corpus]:
         """By split: train, dev, test."""
 
+    @abstractmethod
+    def vocabulary(self) -> tuple[VocabularyKind, int]:
+        """Kind and size of the vocabulary, unless they are set."""
+
     def lines(self, split: str) -> int | None:
         """How many lines a development or test set is known to have."""
         return None
@@ -43,6 +47,28 @@ class Text(ABC):
     def cleaning(self) -> CleaningConfig:
         """What is dropped unless single filters are set."""
         return CleaningConfig()
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularySettings:
+    """The section `vocabulary`. `kind` and `size` are the corpus's own (section 5.1) unless they are set."""
+
+    kind: VocabularyKind | None = None
+    size: int | None = None
+    sample_pairs: int = VocabularyConfig.sample_pairs
+    seed: int = VocabularyConfig.seed
+
+    def __post_init__(self) -> None:
+        self.config(VocabularyConfig.kind, VocabularyConfig.size)  # refuses what is out of range
+
+    def config(self, kind: VocabularyKind, size: int) -> VocabularyConfig:
+        """With the corpus's kind and size where none is set."""
+        return VocabularyConfig(
+            kind=kind if self.kind is None else self.kind,
+            size=size if self.size is None else self.size,
+            sample_pairs=self.sample_pairs,
+            seed=self.seed,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +89,9 @@ class DemoText(Text):
 
     def lines(self, split: str) -> int | None:
         return self.test_pairs if split == "test" else self.dev_pairs
+
+    def vocabulary(self) -> tuple[VocabularyKind, int]:
+        return "bpe", 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +125,9 @@ class FilesText(Text):
             target_language=self.target_language,
         )
 
+    def vocabulary(self) -> tuple[VocabularyKind, int]:
+        return "bpe", 8_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class WmtText(Text):
@@ -108,6 +140,10 @@ class WmtText(Text):
     pair: str = "en-de"
     cleaning_profile: Profile = field(default="paper", metadata={"spelled": "cleaning"})
     from_directory: str | None = field(default=None, metadata={"spelled": "from"})
+
+    def __post_init__(self) -> None:
+        if self.pair not in PAIRS:
+            refuse_unknown("language pair", self.pair, PAIRS)
 
     def corpora(self) -> Mapping[str, Corpus]:
         pair = PAIRS[self.pair]
@@ -125,13 +161,16 @@ class WmtText(Text):
     def cleaning(self) -> CleaningConfig:
         return PROFILES[self.cleaning_profile]
 
+    def vocabulary(self) -> tuple[VocabularyKind, int]:
+        return PAIRS[self.pair].vocabulary_kind, PAIRS[self.pair].vocabulary_size
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """One model, from its text to its score."""
 
     corpus: Text = field(default_factory=WmtText, metadata={"aliases": ("corpora",)})
-    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+    vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
     shards: ShardConfig = field(default_factory=ShardConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -152,7 +191,7 @@ def row(
 ) -> stages.Row:
     """The steps from the text to the score of one model."""
     texts = {split: stages.corpora(config, split) for split, config in experiment.corpus.corpora().items()}
-    subwords = stages.vocabulary(experiment.vocabulary, texts["train"])
+    subwords = stages.vocabulary(experiment.vocabulary.config(*experiment.corpus.vocabulary()), texts["train"])
     shards = stages.shards(cleaned(experiment), texts["train"], subwords, "train")
     unfiltered = ShardConfig(cleaning=CleaningConfig(max_subwords=experiment.shards.cleaning.max_subwords))
     dev = stages.shards(unfiltered, texts["dev"], subwords, "dev")

@@ -9,8 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from jobs.errors import UserError
-from pipelines.recipes.recipes import Choice, Recipe, nearest, recipe_named
+from jobs.errors import UserError, refuse_unknown
+from pipelines.recipes.recipes import Choice, Recipe, recipe_named
 from pipelines.recipes.table3 import Difference
 from pipelines.steps.plan import in_order, until
 from pipelines.steps.step import Step
@@ -28,7 +28,7 @@ def targets(args: argparse.Namespace) -> tuple[Recipe, list[Step]]:
         return recipe, [last]
     stopping = until(last, args.until)
     if not stopping:
-        nearest("stage", args.until, dict.fromkeys(step.stage.name for step in in_order([last])))
+        refuse_unknown("stage", args.until, dict.fromkeys(step.stage.name for step in in_order([last])))
     return recipe, stopping
 
 

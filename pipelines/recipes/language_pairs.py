@@ -15,6 +15,7 @@ from jobs.configs import Archive, ArchivesCorpus, CleaningConfig, Corpus, Sacreb
 STATMT = ("http://www.statmt.org", "https://www.statmt.org", "https://data.statmt.org")
 
 Profile = Literal["paper", "clean"]
+VocabularyKind = Literal["bpe", "unigram"]
 PROFILES: Mapping[Profile, CleaningConfig] = {
     "paper": CleaningConfig(),  # nothing but empty and over-long pairs goes
     "clean": CleaningConfig(
@@ -42,7 +43,7 @@ class LanguagePair:
     dev_lines: int
     test: Corpus
     test_lines: int
-    vocabulary_kind: Literal["bpe", "unigram"]
+    vocabulary_kind: VocabularyKind
     vocabulary_size: int
     pairs_paper: int  # about so many, the paper says
     expected: Mapping[Profile, Expected]  # after each of PROFILES

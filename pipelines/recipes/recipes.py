@@ -5,12 +5,11 @@ attn plan base-en-de        attn run demo --set training.steps=2000
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from jobs.configs import AverageConfig, ReportConfig, ShardConfig, VocabularyConfig
-from jobs.errors import UserError
+from jobs.configs import AverageConfig, ReportConfig, ShardConfig
+from jobs.errors import UserError, refuse_unknown
 from pipelines.recipes import settings
 from pipelines.recipes.experiment import DemoText, Experiment, FilesText, WmtText, row
 from pipelines.recipes.table3 import TABLE_3, Difference
@@ -31,6 +30,7 @@ class Choice:
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     name: str
+    title: str  # of the report, part of its fingerprint: another title is another result
     summary: str
     paper: str  # what the paper got
     cost: str  # what it takes
@@ -49,8 +49,7 @@ def single(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
         raise UserError(f"The recipe `{recipe.name}` is one model and has no rows to choose from.")
     tags = {"attn.table": str(recipe.table)} if recipe.table else {}
     rows = seeded("model" if recipe.table is None else recipe.name, experiment, choice.seeds, "test", tags)
-    title = recipe.summary.split(":")[0]
-    config = ReportConfig(title=title, recipe=recipe.name, rows=tuple(r.name for r in rows), table=recipe.table)
+    config = ReportConfig(title=recipe.title, recipe=recipe.name, rows=tuple(r.name for r in rows), table=recipe.table)
     return stages.report(config, rows)
 
 
@@ -60,11 +59,12 @@ def table_3(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
     names = list(choice.rows) if choice.rows is not None else list(known)
     rows: list[stages.Row] = []
     for name in names:
-        difference = known.get(name) or known[nearest("row", name, known)]
-        changed = replace(difference.applied(experiment, name), average=AverageConfig(last=1))
+        if name not in known:
+            refuse_unknown("row", name, known)
+        changed = replace(known[name].applied(experiment, name), average=AverageConfig(last=1))
         tags = {"attn.table": "3", "attn.base": recipe.name}
         rows += seeded(name, changed, choice.seeds, "dev", tags)
-    config = ReportConfig(title=recipe.summary, recipe=recipe.name, rows=tuple(r.name for r in rows), table=3)
+    config = ReportConfig(title=recipe.title, recipe=recipe.name, rows=tuple(r.name for r in rows), table=3)
     return stages.report(config, rows)
 
 
@@ -74,9 +74,11 @@ def table_2(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
     names = list(choice.rows) if choice.rows is not None else list(parts)
     rows: list[stages.Row] = []
     for name in names:
-        part = RECIPES[name] if name in parts else RECIPES[nearest("row", name, dict.fromkeys(parts))]
+        if name not in parts:
+            refuse_unknown("row", name, parts)
+        part = RECIPES[name]
         rows += seeded(part.name, part.experiment, choice.seeds, "test", {"attn.table": "2"})
-    config = ReportConfig(title=recipe.summary, recipe=recipe.name, rows=tuple(r.name for r in rows), table=2)
+    config = ReportConfig(title=recipe.title, recipe=recipe.name, rows=tuple(r.name for r in rows), table=2)
     return stages.report(config, rows)
 
 
@@ -92,16 +94,8 @@ def seeded(name: str, experiment: Experiment, seeds: int, scored_on: str, tags: 
     return made
 
 
-def nearest(kind: str, name: str, known: Mapping[str, object]) -> str:
-    """Never returns: says which name is nearest."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.3)
-    mean = f" Did you mean {near[0]}?" if near else ""
-    raise UserError(f"There is no {kind} {name!r}.{mean} There are: {', '.join(known)}.")
-
-
 DEMO = Experiment(  # no dropout: the demo language never runs out of sentences
     corpus=DemoText(),
-    vocabulary=VocabularyConfig(size=2_000),
     shards=ShardConfig(micro_batch_tokens=1_250, pool_pairs=10_000),
     model=ModelConfig(layers=2, d_model=128, d_ff=512, num_heads=4, dropout=0.0),
     training=TrainingConfig(
@@ -116,7 +110,6 @@ DEMO = Experiment(  # no dropout: the demo language never runs out of sentences
 )
 FILES = Experiment(
     corpus=FilesText(),
-    vocabulary=VocabularyConfig(size=8_000),
     shards=ShardConfig(micro_batch_tokens=1_024, pool_pairs=50_000),
     model=ModelConfig(layers=4, d_model=128, d_ff=512, num_heads=4, dropout=0.2),
     training=TrainingConfig(
@@ -125,11 +118,11 @@ FILES = Experiment(
 )
 BIG = ModelConfig(d_model=1024, d_ff=4096, num_heads=16, dropout=0.3)
 LONG = TrainingConfig(steps=300_000, keep_checkpoints=20)
-EN_FR = Experiment(corpus=WmtText(pair="en-fr"), vocabulary=VocabularyConfig(kind="unigram", size=32_000))
+EN_FR = Experiment(corpus=WmtText(pair="en-fr"))
 TINY = replace(  # every row's difference must leave whole numbers: three layers, eight heads
     DEMO,
     corpus=DemoText(train_pairs=20_000, dev_pairs=300, test_pairs=300),
-    model=ModelConfig(layers=3, d_model=64, d_ff=256, num_heads=8, dropout=0.02),  # more takes longer than we have
+    model=ModelConfig(layers=3, d_model=64, d_ff=256, num_heads=8, dropout=0.02),  # more needs more updates
     training=replace(
         DEMO.training,
         steps=700,
@@ -146,6 +139,7 @@ RECIPES: Mapping[str, Recipe] = {
     for recipe in (
         Recipe(
             name="demo",
+            title="Demo language, English to German",
             summary="Demo language, English to German: the whole pipeline in minutes, no network",
             paper="not in the paper",
             cost="about 4 minutes on 2 cores",
@@ -154,6 +148,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         Recipe(
             name="files",
+            title="Your own parallel text",
             summary="Your own parallel text: --set corpus.train_source=FILE and so on",
             paper="not in the paper",
             cost="as long as you let it",
@@ -162,6 +157,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         Recipe(
             name="base-en-de",
+            title="Transformer (base), WMT14 English to German",
             summary="Transformer (base), WMT14 English to German",
             paper="27.3 BLEU (Table 2)",
             cost="12 h on 8 P100",
@@ -171,6 +167,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         Recipe(
             name="big-en-de",
+            title="Transformer (big), WMT14 English to German",
             summary="Transformer (big), WMT14 English to German",
             paper="28.4 BLEU (Table 2)",
             cost="3.5 days on 8 P100",
@@ -180,6 +177,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         Recipe(
             name="base-en-fr",
+            title="Transformer (base), WMT14 English to French",
             summary="Transformer (base), WMT14 English to French",
             paper="38.1 BLEU (Table 2)",
             cost="12 h on 8 P100",
@@ -189,6 +187,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         Recipe(
             name="big-en-fr",
+            title="Transformer (big), WMT14 English to French",
             summary="Transformer (big), WMT14 English to French",
             paper="41.8 BLEU (Table 2; its text says 41.0)",
             cost="3.5 days on 8 P100",
@@ -198,6 +197,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         Recipe(
             name="table2",
+            title="Table 2: base and big, English to German and to French",
             summary="Table 2: base and big, English to German and to French",
             paper="27.3, 28.4, 38.1, 41.8 BLEU",
             cost="8 days on 8 P100",
@@ -207,7 +207,8 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         Recipe(
             name="table3",
-            summary="Table 3: all 20 variations of the architecture, WMT14 English to German",
+            title="Table 3: all 20 variations of the architecture, WMT14 English to German",
+            summary="Table 3: every variation of the architecture, WMT14 English to German",
             paper="23.7 to 26.4 BLEU on newstest2013",
             cost="about 13 days on 8 P100",
             experiment=Experiment(),
@@ -216,7 +217,8 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         Recipe(
             name="table3-demo",
-            summary="Table 3 in small: the same 20 rows on the demo language",
+            title="Table 3 in small: the same 20 rows on the demo language",
+            summary="Table 3 in small: the same rows on the demo language",
             paper="not in the paper: the same differences on a small base",
             cost="under 40 minutes on 2 cores",
             experiment=TINY,
@@ -228,4 +230,6 @@ RECIPES: Mapping[str, Recipe] = {
 
 
 def recipe_named(name: str) -> Recipe:
-    return RECIPES[name] if name in RECIPES else RECIPES[nearest("recipe", name, RECIPES)]
+    if name not in RECIPES:
+        refuse_unknown("recipe", name, RECIPES)
+    return RECIPES[name]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import types
 import typing
 from collections.abc import Iterable
 from typing import Any, Literal, TypeVar, Union
 
-from jobs.errors import UserError
+from jobs.errors import UserError, nearest_name, refuse_unknown
 
 T = TypeVar("T")
 TRUE, FALSE, NONE = ("true", "yes", "on", "1"), ("false", "no", "off", "0"), ("none", "null")
@@ -52,10 +51,8 @@ def _field_named(config: Any, name: str, whole: str, hints: dict[str, Any]) -> s
     for field in dataclasses.fields(config):
         if name == field.metadata.get("spelled", field.name) or name in field.metadata.get("aliases", ()):
             return field.name
-    near = difflib.get_close_matches(name, _names(config), n=1, cutoff=0.4)
     prefix = whole.rsplit(name, 1)[0] if "." in whole and not whole.startswith(name) else ""
-    hint = f"did you mean {prefix}{near[0]}?" if near else f"there are {', '.join(_names(config))}."
-    raise UserError(f"--set {whole}: there is no {name!r} here; {hint}")
+    refuse_unknown("field" if prefix else "section", name, _names(config), where=f"--set {whole}: ", prefix=prefix)
 
 
 def parsed(text: str, hint: Any, name: str) -> Any:
@@ -67,9 +64,8 @@ def parsed(text: str, hint: Any, name: str) -> Any:
         return parsed(text, next(kind for kind in arguments if kind is not type(None)), name)
     if origin is Literal:
         if text not in arguments:
-            near = difflib.get_close_matches(text, arguments, n=1)
-            mean = f" Did you mean {near[0]}?" if near else ""
-            raise UserError(f"--set {name}={text}: it is one of {', '.join(arguments)}.{mean}")
+            hint = f" Did you mean {near}?" if (near := nearest_name(text, arguments)) else ""
+            raise UserError(f"--set {name}={text}: it is one of {', '.join(arguments)}.{hint}")
         return text
     if origin is tuple:
         return tuple(parsed(item.strip(), arguments[0], name) for item in text.split(",") if item.strip())

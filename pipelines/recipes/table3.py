@@ -53,7 +53,7 @@ def times(**factors: str) -> Difference:
     return Difference(times={name: Fraction(factor) for name, factor in factors.items()})
 
 
-TABLE_3: Mapping[str, Difference] = {  # the paper's 20 rows, in the paper's order
+TABLE_3: Mapping[str, Difference] = {  # in the paper's order
     "base": Difference(),
     "A/h=1": times(num_heads="1/8"),
     "A/h=4": times(num_heads="1/2"),

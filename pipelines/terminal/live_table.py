@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from jobs.durations import duration
 from jobs.events import Event, Note, Progress
 from pipelines.steps.plan import Plan, PlannedStep
 from pipelines.steps.step import Step
@@ -47,14 +48,6 @@ class Line:
         if rate is None or self.progress is None or self.progress.total is None:
             return None
         return max(0.0, self.progress.total - self.progress.done) / rate
-
-
-def duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{int(seconds) // 60}:{int(seconds) % 60:02d} min"
-    return f"{int(seconds) // 3600}:{int(seconds) % 3600 // 60:02d} h"
 
 
 def count(amount: float) -> str:

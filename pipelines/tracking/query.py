@@ -15,7 +15,7 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from jobs.errors import UserError
+from jobs.errors import UserError, refuse_unknown
 
 SCORES = "attributes.status = 'FINISHED' and tags.`attn.stage` = 'score'"
 LOWER_IS_BETTER = ("perplexity", "loss", "seconds", "parameters")
@@ -111,6 +111,6 @@ def best(found: Sequence[Result], metric: str) -> Result:
     having = [result for result in found if metric in result.metrics]
     if not having:
         names = sorted({name for result in found for name in result.metrics})
-        raise UserError(f"No run has the metric {metric!r}; there are {', '.join(names)}.")
+        refuse_unknown("metric", metric, names)
     ordered = sorted(having, key=lambda result: result.metrics[metric])
     return ordered[0] if any(word in metric for word in LOWER_IS_BETTER) else ordered[-1]

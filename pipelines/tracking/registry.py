@@ -18,8 +18,9 @@ from typing import Any
 import mlflow
 from mlflow.tracking import MlflowClient
 
-# By name, so that asking for results does not load PyTorch.
-FILES = {"config": "config.json", "weights": "model.safetensors", "subwords": "subwords.model"}
+from transformer.config import CONFIG, SUBWORDS, WEIGHTS
+
+ARTIFACTS = {"config": CONFIG, "weights": WEIGHTS, "subwords": SUBWORDS}  # by the names that pyfunc.py asks for
 NEEDED = ("torch", "numpy", "sentencepiece", "safetensors")
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,7 +47,7 @@ def log_model(
         flavor=mlflow.pyfunc,
         run_id=client_run_id,
         python_model=str(ROOT / "pipelines" / "tracking" / "pyfunc.py"),
-        artifacts={key: str(model_directory / name) for key, name in FILES.items()},
+        artifacts={key: str(model_directory / name) for key, name in ARTIFACTS.items()},
         code_paths=[str(ROOT / "transformer")],
         pip_requirements=[f"{name}=={version(name)}" for name in ("mlflow", *NEEDED)],
         model_id=logged.model_id,

@@ -19,7 +19,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jobs.cluster import connect as cluster
+from jobs.cluster.connect import connect
 from jobs.errors import UserError
 from jobs.storage.artifacts import Artifact
 
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
     workspace, tracking = [*arguments, ""][:2]
     report: dict[str, Any] = {"python": sys.version.split()[0], "missing": missing_libraries(), "nodes": []}
     if not report["missing"]:
-        cluster.connect()
+        connect()
         report["nodes"] = look_around(workspace, tracking)
     print(MARK + json.dumps(report), flush=True)
     return 0

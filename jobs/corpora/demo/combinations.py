@@ -10,7 +10,7 @@ from collections import Counter
 from functools import cache
 from typing import TypeVar
 
-from jobs.corpora.demo import lexicon as words
+from jobs.corpora.demo import lexicon
 from jobs.corpora.demo.lexicon import ALL_ADJECTIVES, ALL_NOUNS, Adjective, Noun, Verb
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ def is_held_out(left: str, right: str) -> bool:
 
 
 def verbs(table: str) -> tuple[Verb, ...]:
-    return tuple(words.verb(line) for line in words.lines(table))
+    return tuple(lexicon.verb(line) for line in lexicon.lines(table))
 
 
 @cache
@@ -30,10 +30,15 @@ def of_kind(kinds: frozenset[str]) -> tuple[Noun, ...]:
     return tuple(noun for noun in ALL_NOUNS if noun.kinds & kinds)
 
 
-TRANSITIVE = {who: verbs(table) for who, table in words.VERBS.items()}
-ACTING = {who: verbs(table) for who, table in words.ACTING.items()}
-GIVING, PLACING, GOING, RIDING = verbs(words.GIVING), verbs(words.PLACING), verbs(words.GOING), verbs(words.RIDING)
-TELLING, ASKING, TRYING = verbs(words.TELLING), verbs(words.ASKING), verbs(words.TRYING)
+TRANSITIVE = {who: verbs(table) for who, table in lexicon.VERBS.items()}
+ACTING = {who: verbs(table) for who, table in lexicon.ACTING.items()}
+GIVING, PLACING, GOING, RIDING = (
+    verbs(lexicon.GIVING),
+    verbs(lexicon.PLACING),
+    verbs(lexicon.GOING),
+    verbs(lexicon.RIDING),
+)
+TELLING, ASKING, TRYING = verbs(lexicon.TELLING), verbs(lexicon.ASKING), verbs(lexicon.TRYING)
 
 
 def word(verb: Verb) -> str:
@@ -61,7 +66,7 @@ ADJECTIVES_OF = {noun: adjectives_of(noun) for noun in ALL_NOUNS}
 OBJECTS_OF = {verb: objects_of(verb) for verb in (*TRANSITIVE["person"], *TRANSITIVE["animal"], *GIVING, *PLACING)}
 VERBS_OF = {noun: tuple(verb for verb in TRANSITIVE["person"] if noun in OBJECTS_OF[verb][0]) for noun in ALL_NOUNS}
 COMPARATIVES = {
-    old: (new.replace("_", " "), german) for old, new, german in map(str.split, words.lines(words.COMPARATIVES))
+    old: (new.replace("_", " "), german) for old, new, german in map(str.split, lexicon.lines(lexicon.COMPARATIVES))
 }
 
 PERSONS, ANIMALS, SCHEDULED, PLANTS, SURFACES, BAGS, WATERS, PLACES, EVENTS, WEATHER = (
@@ -72,7 +77,7 @@ RESTING = of_kind(frozenset({"upright", "flat"}))
 FAMILIAR = frozenset(noun for noun in ALL_NOUNS if len(ADJECTIVES_OF[noun][0]) >= 3 and len(VERBS_OF[noun]) >= 3)
 DESCRIBED = tuple(noun for noun in ALL_NOUNS if noun in FAMILIAR and noun.english[1])
 MOVABLE = tuple(noun for noun in DESCRIBED if noun.kinds & {"person", "animal", "thing", "plant"})
-NAMES = tuple(tuple(line.split()) for line in words.lines(words.NAMES))
+NAMES = tuple(tuple(line.split()) for line in lexicon.lines(lexicon.NAMES))
 NAMESAKES = {who: next(n for n in PERSONS if n.pronoun == who) for who in ("he", "she")}  # the noun behind a name
-TIMES = {when: words.phrases(table) for when, table in words.TIMES.items()}
-FREQUENCIES, MANNERS = words.phrases(words.FREQUENCIES), words.phrases(words.MANNERS)
+TIMES = {when: lexicon.phrases(table) for when, table in lexicon.TIMES.items()}
+FREQUENCIES, MANNERS = lexicon.phrases(lexicon.FREQUENCIES), lexicon.phrases(lexicon.MANNERS)

@@ -256,9 +256,6 @@ def existence(speaker: Speaker) -> Said:
     return f"there {be} {thing.english} {where}.", f"es {gibt} {thing.german} {wo}."
 
 
-CIRCUMSTANCES = (("before", "vor", DATIVE), ("after", "nach", DATIVE), ("during", "während", GENITIVE))
-
-
 def circumstance(speaker: Speaker) -> Said:
     """Because of the heavy rain (wegen des starken Regens), before the party (vor dem Fest): and then the verb."""
     tense = speaker.pick(("past", "present", "future", "had to"))

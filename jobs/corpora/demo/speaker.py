@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from jobs.corpora.demo import lexicon as words
+from jobs.corpora.demo import lexicon
 from jobs.corpora.demo.combinations import (
     ACTING,
     ADJECTIVES_OF,
@@ -310,7 +310,7 @@ class Speaker:
         english = {"present": ("am", "is", "are"), "past": ("was", "was", "were")}[tense][subject.person]
         if self.random() < 0.25 and noun in RESTING and subject.person != FIRST:
             surface = self.phrase(self.pick(SURFACES), DATIVE, plain=True)
-            forms = words.RESTING["upright" if "upright" in noun.kinds else "flat"][tense == "past"]
+            forms = lexicon.RESTING["upright" if "upright" in noun.kinds else "flat"][tense == "past"]
             finite = forms.split()[subject.person == SEVERAL]
             said = f"on {surface.english}"
             return Clause(subject, f"{english} {said}", english, said, finite, f"auf {surface.german}", "", finite)
