@@ -45,6 +45,9 @@ def parser() -> argparse.ArgumentParser:
     run = _command(commands, "run", "run:run", "make a recipe's results, here or on a Ray cluster")
     _recipe(run)
     run.add_argument("--address", metavar="URL", help="a Ray cluster to run on; default: RAY_ADDRESS, or a Ray here")
+    run.add_argument(
+        "--events", choices=("text", "json"), default="text", help="how steps are reported: for people, or JSON lines"
+    )
     run.add_argument("--dashboard", action="store_true", help="with Ray's dashboard, if Ray is started here")
 
     results = _command(commands, "results", "results:results", "what was measured, asked of MLflow")

@@ -32,6 +32,7 @@ from jobs.cluster.submit.submission import (
 from jobs.configs import Resources, TrainResources
 from jobs.errors import UserError
 
+JSON = ["--events", "json"]
 ASKED = Submission(
     recipe="base-en-de",
     fingerprint="0123456789abcdef0123",
@@ -98,7 +99,7 @@ def test_the_command_survives_the_shell_and_names_carried_files_where_they_will_
     odd = replace(odd, carried=("/home/me/my rows.toml",))
     words = shlex.split(entrypoint(odd, "/usr/bin/python3"))
     assert words[:4] == ["/usr/bin/python3", "-m", "pipelines.cli", "run"]
-    assert words[4:] == ["base-en-de", "--rows-from", "carried/my rows.toml", "--set", "x='a b'; rm -rf /"]
+    assert words[4:] == ["base-en-de", "--rows-from", "carried/my rows.toml", "--set", "x='a b'; rm -rf /", *JSON]
 
 
 def test_the_parcel_holds_the_code_and_what_was_named_and_nothing_else(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from jobs.cluster.submit import client
 from jobs.durations import duration
 from pipelines.commands.submit import watch
 from pipelines.terminal.json_output import print_json
+from pipelines.terminal.step_events import readable
 
 
 def jobs(args: argparse.Namespace) -> int:
@@ -37,7 +38,7 @@ def logs(args: argparse.Namespace) -> int:
     if args.follow:
         return watch(connection, job, Console(highlight=False), None)
     for line in client.log_lines(connection, job.id):
-        print(line)
+        print(readable(line))
     return 0
 
 

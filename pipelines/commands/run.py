@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
                     console.print(f"Ray's dashboard: {dashboard}")
             tracker = _tracker(workspace, recipe)
             have = capacity(on) if planned.to_do else {}
-            with RunScreen(console, planned) as screen:
+            with RunScreen(console, planned, json_lines=args.events == "json") as screen:
                 outcome = Runner(workspace, on, tracker, screen, have).run(planned)
             if lost := tracker.close("FAILED" if outcome.failures else "FINISHED"):
                 console.print(f"{lost} writes to MLflow were lost: {shown(tracker.uri)} did not take them.")

@@ -1,11 +1,11 @@
-"""What a run shows: a live table of steps on a terminal, plain lines elsewhere."""
+"""What a run shows: a live table of steps on a terminal; elsewhere an event per line, as text or as JSON."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -18,6 +18,7 @@ from jobs.durations import duration
 from jobs.events import Event, Note, Progress
 from pipelines.steps.plan import Plan, PlannedStep
 from pipelines.steps.step import Step
+from pipelines.terminal.step_events import StepEvent, json_line, text_line
 
 MANY = 24  # with more steps than this, only those that are under way are shown
 PLAIN_EVERY_S = 10.0
@@ -34,14 +35,15 @@ class Line:
     began: float = 0.0
     ended: float = 0.0
     progress: Progress | None = None
-    first: tuple[float, float] | None = None  # time and amount of the first progress, to tell a rate from
-    said: float = 0.0
-    silent: float = 0.0  # seconds without a word, where these are many
+    first: tuple[float, float] | None = None  # time and amount of the first progress, to compute a rate from
+    updated: float = 0.0  # time of the last progress
+    printed: float = 0.0
+    silent: float = 0.0  # seconds since the step last reported, where that is long ago
 
     def rate(self) -> float | None:
         if self.progress is None or self.first is None or self.progress.done <= self.first[1]:
             return None
-        return (self.progress.done - self.first[1]) / max(1e-6, time.time() - self.first[0])
+        return (self.progress.done - self.first[1]) / max(1e-6, self.updated - self.first[0])
 
     def left(self) -> float | None:
         rate = self.rate()
@@ -68,16 +70,17 @@ def headline(record: Mapping[str, Any]) -> str:
 
 
 class RunScreen:
-    """Told by the runner, from several threads; draws itself a few times a second."""
+    """The runner reports to it from several threads; it draws itself a few times a second."""
 
-    def __init__(self, console: Console, plan: Plan) -> None:
+    def __init__(self, console: Console, plan: Plan, *, json_lines: bool = False) -> None:
         self.console = console
         self.lines = {planned.step.key: Line(planned.step) for planned in plan.steps}
         self.lock = threading.Lock()
         self.live: Live | None = None
+        self.json_lines = json_lines
 
     def __enter__(self) -> RunScreen:
-        if self.console.is_terminal:
+        if self.console.is_terminal and not self.json_lines:
             self.live = Live(
                 get_renderable=self.render, console=self.console, refresh_per_second=4, redirect_stdout=False,
                 redirect_stderr=False,
@@ -90,70 +93,80 @@ class RunScreen:
             self.live.stop()
             self.live = None
 
-    # --- told by the runner ---------------------------------------------------------------------------------------
+    # --- reports of the runner ------------------------------------------------------------------------------------
 
     def found(self, planned: PlannedStep) -> None:
         record = planned.record or {"facts": {}}
-        self._change(planned.step, "found", headline(record), say="found done")
+        self._report(planned.step, "found", "found done", headline(record))
 
     def started(self, step: Step) -> None:
-        self.lines[step.key].began = time.time()
-        self._change(step, "running", say="started")
+        self._report(step, "running", "started")
 
     def waits(self, step: Step, why: str) -> None:
-        self._change(step, "waiting", why, say=f"waits: {why}")
+        self._report(step, "waiting", f"waits: {why}", why)
 
     def event(self, step: Step, event: Event) -> None:
         line = self.lines[step.key]
-        line.silent = 0.0
         if isinstance(event, Note):
-            self._change(step, line.state, event.text, say=event.text)
+            self._report(step, line.state, event.text, event.text)
         elif isinstance(event, Progress):
-            with self.lock:
-                if line.first is None or event.unit != (line.progress.unit if line.progress else event.unit):
-                    line.first = (time.time(), event.done)
-                line.progress = event
-                due = time.time() - max(line.said, line.began) > PLAIN_EVERY_S
-            if due and self.live is None:
-                self._say(line, f"{self._amount(line)}, {self._pace(line)}".strip(", "))
+            self._progress(line, event)
 
     def silent(self, step: Step, seconds: float) -> None:
         line = self.lines[step.key]
-        line.silent = seconds
-        if self.live is None:
-            self._say(line, f"has said nothing for {duration(seconds)}")
+        self._report(step, line.state, f"no report for {duration(seconds)}", line.note, silent=seconds)
 
     def finished(self, step: Step, record: Mapping[str, Any]) -> None:
-        self.lines[step.key].ended = time.time()
-        self._change(step, "done", headline(record), say=f"done in {duration(record['made']['seconds'])}")
+        self._report(step, "done", f"done in {duration(record['made']['seconds'])}", headline(record))
 
     def failed(self, step: Step, sentence: str) -> None:
-        self.lines[step.key].ended = time.time()
-        self._change(step, "failed", sentence, say=f"failed: {sentence}")
+        self._report(step, "failed", f"failed: {sentence}", sentence)
 
     def skipped(self, step: Step, because: Step) -> None:
-        self._change(step, "skipped", f"needs {because.name}", say=f"skipped: needs {because.name}")
+        self._report(step, "skipped", f"skipped: needs {because.name}", f"needs {because.name}")
 
-    def told(self, step: Step, state: str, note: str) -> None:
-        """What another process's run said of a step, to be shown as if it were here."""
-        line = self.lines[step.key]
-        if state == "running" and not line.began:
-            line.began = time.time()
-        if state in ("done", "failed"):
-            line.ended = time.time()
-        self._change(step, state, note if state != "running" or note != "started" else "", say=note)
+    def _report(self, step: Step, state: str, text: str, note: str = "", *, silent: float = 0.0) -> None:
+        whole = f"{text}, {note}" if note and note not in text and not silent else text
+        event = StepEvent(
+            key=step.key, name=step.name, time=time.time(), state=state, text=whole, note=note, silent=silent
+        )
+        self.receive(event)
+        self._print(event)
 
-    def _change(self, step: Step, state: str, note: str = "", *, say: str) -> None:
-        line = self.lines[step.key]
+    def _progress(self, line: Line, progress: Progress) -> None:
+        """Always to the table; to the log every PLAIN_EVERY_S seconds."""
+        event = StepEvent(
+            key=line.step.key, name=line.step.name, time=time.time(), state=line.state, text="", progress=progress
+        )
+        self.receive(event)
+        if event.time - max(line.printed, line.began) > PLAIN_EVERY_S:
+            text = f"{self._amount(line)}, {self._pace(line)}".strip(", ")
+            self._print(replace(event, text=text))
+
+    def _print(self, event: StepEvent) -> None:
+        if self.live is not None:
+            return
+        self.lines[event.key].printed = event.time
+        self.console.out(json_line(event) if self.json_lines else text_line(event), highlight=False)
+
+    def receive(self, event: StepEvent) -> bool:
+        """Show an event of this run or of another one's log; False if it is about no step of this plan."""
+        line = self.lines.get(event.key)
+        if line is None:
+            return False
         with self.lock:
-            line.state, line.note = state, note
-        if self.live is None:
-            tail = f", {note}" if note and note not in say else ""
-            self._say(line, say + tail)
-
-    def _say(self, line: Line, text: str) -> None:
-        line.said = time.time()
-        self.console.print(Text(f"{time.strftime('%H:%M:%S')}  {line.step.name:<18} {text}"))
+            line.state, line.silent = event.state, event.silent
+            if event.state == "running" and not line.began:
+                line.began = event.time
+            if event.state in ("done", "failed"):
+                line.ended = event.time
+            if event.progress is None:
+                line.note = event.note
+            else:
+                if line.first is None or line.progress is None or event.progress.unit != line.progress.unit:
+                    line.first = (event.time, event.progress.done)
+                line.progress, line.updated = event.progress, event.time
+        return True
 
     # --- drawing --------------------------------------------------------------------------------------------------
 
@@ -181,7 +194,7 @@ class RunScreen:
             bar = ProgressBar(total=progress.total, completed=progress.done, width=24)
         middle = Text(self._amount(line) if progress else line.note, overflow="ellipsis")
         if line.silent and line.state == "running":
-            middle = Text(f"has said nothing for {duration(line.silent)}", style="yellow")
+            middle = Text(f"no report for {duration(line.silent)}", style="yellow")
         table.add_row(line.step.name, state, bar, middle, Text(self._rate(line)), Text(self._time(line), style="dim"))
 
     def _amount(self, line: Line) -> str:

@@ -155,10 +155,10 @@ def under_way(submission: Submission, known: Iterable[SubmittedJob]) -> Submitte
 
 
 def entrypoint(submission: Submission, interpreter: str) -> str:
-    """The command that the cluster runs, in the parcel's directory."""
+    """The command that the cluster runs, in the code bundle's directory; it reports in JSON, for whoever follows it."""
     places = {path: f"{CARRIED}/{Path(path).name}" for path in submission.carried}
     arguments = [places.get(argument, argument) for argument in submission.arguments]
-    return shlex.join([interpreter, "-m", "pipelines.cli", "run", *arguments])
+    return shlex.join([interpreter, "-m", "pipelines.cli", "run", *arguments, "--events", "json"])
 
 
 def refuse_secrets(submission: Submission) -> None:
