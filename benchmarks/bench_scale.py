@@ -28,7 +28,8 @@ from jobs.configs import Resources
 from jobs.shards.layout import INDEX
 from jobs.storage.artifacts import Artifact
 from jobs.train.curve import flops_by_row
-from jobs.train.stream import Stream, deal, read_index
+from jobs.train.plan import assign_by_cost
+from jobs.train.stream import Stream, read_index
 from pipelines.execution.runner import Runner, Screen
 from pipelines.execution.workspace import Workspace
 from pipelines.steps.plan import plan
@@ -154,7 +155,7 @@ def show_index(ranks: int) -> None:
             stream.rows(1)  # the permutation of the epoch
             took = timed(lambda: [stream.rows(update) for update in range(2, 22)])[0] / 20  # noqa: B023
             work = costs[stream.rows(2)].tolist()
-            dealt = timed(lambda: [deal(work, per_update) for _ in range(20)])[0] / 20  # noqa: B023
+            dealt = timed(lambda: [assign_by_cost(work, per_update) for _ in range(20)])[0] / 20  # noqa: B023
             print(
                 f"    an update of {per_update:,} micro-batches is looked up in {1000 * took:.2f} ms on every rank, "
                 f"and dealt to as many in {1000 * dealt:.2f} ms"

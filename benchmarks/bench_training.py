@@ -47,12 +47,13 @@ import jobs.shards.job
 import jobs.train.job
 import jobs.vocabulary.job
 from jobs.cluster.connect import connect
-from jobs.cluster.machine_speed import matmul_tflops
+from jobs.cluster.machine_speed import matmul_flops
 from jobs.configs import DemoCorpus, FilesCorpus, Resources, ShardConfig, TrainConfig, TrainResources, VocabularyConfig
 from jobs.events import Event
 from jobs.storage.artifacts import Artifact
 from jobs.train.curve import flops_by_row
-from jobs.train.stream import Reader, Stream, deal, read_index
+from jobs.train.plan import assign_by_cost
+from jobs.train.stream import Reader, Stream, read_index
 from transformer.batching import Batch
 from transformer.config import PAD, ModelConfig, TrainingConfig
 from transformer.flops import training_flops
@@ -210,7 +211,7 @@ def bare(place: Place, model: ModelConfig, updates: int, *, workers: int, tokens
     task = task_of(place, model, updates, tokens) | {"threads": CORES // workers, "workers": workers, "port": port}
     work = flops_by_row(read_index(place.shards(tokens)), model, task["vocabulary_size"])
     rows = [place.stream(tokens).rows(number) for number in range(1, updates + 1)]
-    hands = [deal(work[each].tolist(), workers) for each in rows]
+    hands = [assign_by_cost(work[each].tolist(), workers) for each in rows]
     return measured(
         at_once([task | {"rank": rank, "places": [hand[rank] for hand in hands]} for rank in range(workers)])
     )
@@ -372,13 +373,13 @@ def divisors(number: int) -> list[int]:
 
 def matmul_rate() -> float:
     """FLOP/s of large matrix products on all cores, a process on each: the most that a training loop could reach."""
-    return float(sum(at_once([{"matmul_tries": 15}] * CORES)))
+    return float(sum(at_once([{"matmul_tries": 30}] * CORES)))
 
 
 def one_thread_rate(tries: int) -> float:
     """FLOP/s of one thread that does nothing but matrix products, at its best of `tries`."""
     torch.set_num_threads(1)
-    return matmul_tflops(tries=tries) * 1e12
+    return matmul_flops(torch.device("cpu"), tries=tries)
 
 
 def flops_per_token(place: Place, model: ModelConfig) -> float:

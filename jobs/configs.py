@@ -1,4 +1,4 @@
-"""What each job needs to be told: one frozen dataclass per job, its defaults the paper's. Standard library only.
+"""The configuration of each job: one frozen dataclass per job, its defaults the paper's. Standard library only.
 
 Two kinds of field are not taken as they stand into a step's fingerprint:
 `where()`    a place, such as a directory to look in first: left out;

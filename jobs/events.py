@@ -1,4 +1,4 @@
-"""What a job says while it works. A job is handed a `log`; `print` will do."""
+"""What a job reports while it runs, through the `log` that it is given; `print` is a valid one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the job is. `total` is None while nobody knows; `detail` is a few words beside the bar."""
+    """How far the job is, in `unit`s. `total` is None while it is unknown; `detail` stands beside the bar."""
 
     done: float
     total: float | None
@@ -18,7 +18,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Figures at one step of a curve, e.g. at an update of training. A step said twice is recorded once."""
+    """Figures at one step of a curve, e.g. at an update of training. A step reported twice is recorded once."""
 
     step: int
     values: Mapping[str, float] = field(default_factory=dict)
@@ -33,4 +33,4 @@ class Note:
 
 Event = Progress | Metrics | Note
 Log = Callable[[Event], None]
-Facts = Mapping[str, int | float | str]  # what a finished job knows about its result: flat, for the record and MLflow
+Facts = Mapping[str, int | float | str]  # figures of a finished result: flat, for the record and MLflow

@@ -1,4 +1,4 @@
-"""`attn`: the command line. This file says what can be asked; the answers live in the modules it loads when asked.
+"""`attn`: the command line. This file parses arguments; each command is a module of pipelines/commands, loaded when used.
 
 `--help`, `recipes` and `plan` load neither Ray, torch nor MLflow and answer at once.
 """
@@ -18,7 +18,7 @@ EPILOG = """\
 a first session:
   attn run demo                          the whole pipeline on the demo language, in minutes
   attn translate demo "The old cat sleeps."
-  attn results                           what was measured, asked of MLflow
+  attn results                           the scores, from MLflow
   attn plan table3                       what the paper's Table 3 would take, and why
 
 Results live in ./workspace (--workspace, or ATTN_WORKSPACE). Tracking goes to SQLite there, or to MLFLOW_TRACKING_URI.
@@ -34,7 +34,9 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
 
-    recipes = _command(commands, "recipes", "recipes:recipes", "what can be run, what the paper got, the cost")
+    recipes = _command(
+        commands, "recipes", "recipes:recipes", "list what can be run, with the paper's result and the cost"
+    )
     recipes.add_argument("--on", metavar="PROFILE", help="estimate the cost there: a name in infra/profiles, or a file")
     _json(recipes)
 
@@ -50,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--dashboard", action="store_true", help="with Ray's dashboard, if Ray is started here")
 
-    results = _command(commands, "results", "results:results", "what was measured, asked of MLflow")
+    results = _command(commands, "results", "results:results", "the scores of finished runs, from MLflow")
     results.add_argument("recipe", nargs="?", metavar="RECIPE", help="only this recipe's")
     results.add_argument("--table", type=int, choices=(2, 3), help="a table of the paper, ours beside it")
     results.add_argument("--best", metavar="METRIC", help="the one run with the best METRIC (bleu, chrf, perplexity)")
@@ -60,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     results.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
     _workspace(results)
 
-    report = _command(commands, "report", "report:report", "where a recipe's report is, and what it says")
+    report = _command(commands, "report", "report:report", "print a recipe's report and open its page")
     _recipe(report)
     _json(report)
 
@@ -69,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
     _recipe(data)
     _json(data)
 
-    doctor = _command(commands, "doctor", "doctor:doctor", "is this machine ready, in plain words")
+    doctor = _command(commands, "doctor", "doctor:doctor", "check this machine, or a cluster")
     _address(doctor)
     doctor.add_argument(
         "--on", default="laptop", metavar="PROFILE", help="is the cluster large enough for this profile"
@@ -115,7 +117,7 @@ def _on_a_cluster(commands: Commands) -> None:
     _address(jobs)
     _json(jobs)
     for name, summary in (
-        ("logs", "what a submitted job has said"),
+        ("logs", "the log of a submitted job"),
         ("stop", "stop a submitted job; what it finished stays"),
         ("status", "how a submitted job is doing"),
     ):

@@ -29,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
     shards = Artifact(str(directory / "shards"))
     config = ShardConfig(micro_batch_tokens=500, pool_pairs=200, cleaning=CleaningConfig(max_subwords=2000))
     with pytest.MonkeyPatch.context() as patch:  # do the tasks here, one after the other, and not by Ray
-        patch.setattr(job, "work_through", lambda items, act, _: map(act, items))
+        patch.setattr(job, "map_items", lambda items, act, _: map(act, items))
         job.run(config, corpora=corpora, vocabulary=vocabulary, out=shards, on=HERE, log=lambda _: None)
     return {"corpora": corpora, "vocabulary": vocabulary, "shards": shards}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cluster.ray_map import work_through
+from jobs.cluster.ray_map import map_items
 from jobs.configs import DataResources
 from jobs.errors import UserError
 
@@ -21,7 +21,7 @@ def test_every_item_is_done_once(ray_session: None) -> None:
     def double(number: int) -> dict[str, int]:
         return {"of": number, "is": 2 * number}
 
-    said = list(work_through(range(7), double, DataResources()))
+    said = list(map_items(range(7), double, DataResources()))
     assert sorted((one["of"], one["is"]) for one in said) == [(number, 2 * number) for number in range(7)]
 
 
@@ -32,7 +32,7 @@ def test_as_many_at_once_as_the_profile_says(ray_session: None) -> None:
         return {"from": started, "to": time.time()}
 
     for tasks in (1, 2):
-        naps = list(work_through(range(6), nap, DataResources(tasks=tasks)))
+        naps = list(map_items(range(6), nap, DataResources(tasks=tasks)))
         together = max(sum(a["from"] <= b["from"] < a["to"] for a in naps) for b in naps)
         assert together == tasks
 
@@ -55,7 +55,7 @@ def test_nobody_works_alone_while_there_is_more_to_do(ray_session: None, tmp_pat
                 return {"alone": False, "long": long}
         raise AssertionError
 
-    for count, said in enumerate(work_through(range(40), meet, DataResources(tasks=2)), start=1):
+    for count, said in enumerate(map_items(range(40), meet, DataResources(tasks=2)), start=1):
         assert not said["alone"], f"item {count} of 40"
         time.sleep(0.1)  # whoever reads along may take his time
     assert count == 40
@@ -68,7 +68,7 @@ def test_a_refusal_arrives_as_its_sentence(ray_session: None) -> None:
         return {}
 
     with pytest.raises(UserError, match=r"^Item 3 cannot be worked on: leave it out\.$"):
-        list(work_through(range(6), refuse_three, DataResources()))
+        list(map_items(range(6), refuse_three, DataResources()))
 
 
 def test_what_a_lost_worker_was_doing_is_done_again(ray_session: None, tmp_path: Path) -> None:
@@ -80,6 +80,6 @@ def test_what_a_lost_worker_was_doing_is_done_again(ray_session: None, tmp_path:
             os._exit(1)
         return {"of": number}
 
-    said = list(work_through(range(4), die_once, DataResources()))
+    said = list(map_items(range(4), die_once, DataResources()))
     assert first_try.exists()
     assert sorted(one["of"] for one in said) == [0, 1, 2, 3]

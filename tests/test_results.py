@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from jobs.errors import UserError
-from pipelines.commands.results import say, table_rows
+from pipelines.commands.results import print_rows, table_rows
 from pipelines.tracking.query import Result, best, pick, quoted
 from transformer.paper_figures import TABLE_3
 
@@ -80,7 +80,7 @@ def test_every_format_holds_the_same_figures(capsys: pytest.CaptureFixture[str])
     rows = table_rows(FOUND, 3)
     said = {}
     for form in ("json", "csv", "markdown", "table"):
-        say(rows, form)
+        print_rows(rows, form)
         said[form] = capsys.readouterr().out
     assert [row["BLEU"] for row in json.loads(said["json"])] == [25.0, 24.0, 24.9, 26.9]
     assert said["csv"].splitlines()[0].startswith("recipe,row,PPL")

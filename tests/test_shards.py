@@ -46,7 +46,7 @@ def make(
     **layout: int,
 ) -> Artifact:
     """The whole job, its tasks done here one after the other and not by Ray."""
-    monkeypatch.setattr(job, "work_through", lambda items, act, _: map(act, items))
+    monkeypatch.setattr(job, "map_items", lambda items, act, _: map(act, items))
     corpora = write_corpus(directory / "corpora", list(pairs), **layout)
     out = Artifact(str(directory / "out"))
     job.run(config, corpora=corpora, vocabulary=vocabulary, out=out, on=HERE, log=lambda _: None)

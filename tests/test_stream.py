@@ -18,8 +18,8 @@ from small_shards import small_shards
 from jobs.errors import UserError
 from jobs.storage.artifacts import Artifact
 from jobs.train import stream
-from jobs.train.plan import Plan, micro_batches_per_update
-from jobs.train.stream import Reader, Stream, deal, prefetch, ragged, read_ahead, read_index
+from jobs.train.plan import Plan, assign_by_cost, micro_batches_per_update
+from jobs.train.stream import Reader, Stream, prefetch, ragged, read_ahead, read_index
 from jobs.train.worker import refuse_too_long
 from transformer.config import ModelConfig, TrainingConfig
 
@@ -97,7 +97,7 @@ def test_what_goes_wrong_ahead_is_said_in_its_place() -> None:
 
 @given(st.lists(st.floats(1, 10), min_size=1, max_size=40), st.integers(1, 9))
 def test_workers_share_an_update_without_gap_or_overlap(work: list[float], workers: int) -> None:
-    hands = deal(work, workers)
+    hands = assign_by_cost(work, workers)
     assert sorted(place for hand in hands for place in hand) == list(range(len(work)))
     assert all(hand == sorted(hand) for hand in hands)
     loads = [sum(work[place] for place in hand) for hand in hands]
@@ -107,7 +107,7 @@ def test_workers_share_an_update_without_gap_or_overlap(work: list[float], worke
 
 def test_like_work_is_dealt_in_like_numbers_and_evened_out() -> None:
     work = np.random.default_rng(1).normal(1, 0.04, (500, 8))
-    dealt = [deal(update.tolist(), 2) for update in work]
+    dealt = [assign_by_cost(update.tolist(), 2) for update in work]
     assert all(len(hand) == 4 for hands in dealt for hand in hands)
     slowest = [max(update[hand].sum() for hand in hands) for update, hands in zip(work, dealt, strict=True)]
     in_turn = [max(update[0::2].sum(), update[1::2].sum()) for update in work]

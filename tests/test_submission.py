@@ -18,16 +18,16 @@ from jobs.cluster.submit.submission import (
     Node,
     Submission,
     SubmittedJob,
+    check_cluster,
     entrypoint,
+    find_running,
     interpreter_of,
     job_from,
-    judge,
     next_id,
     refuse_secrets,
     submission_id,
-    under_way,
     whole_lines,
-    without_rays_lines,
+    without_ray_lines,
 )
 from jobs.configs import Resources, TrainResources
 from jobs.errors import UserError
@@ -51,7 +51,7 @@ CLUSTER = ClusterFacts(
 def found(asked: Submission, cluster: ClusterFacts) -> dict[str, tuple[str, str]]:
     """The worst that was said of each thing."""
     worst: dict[str, tuple[str, str]] = {}
-    for finding in judge(asked, cluster, ray="2.60.0", python="3.11.7"):
+    for finding in check_cluster(asked, cluster, ray="2.60.0", python="3.11.7"):
         if finding.what not in worst or finding.level != "ok":
             worst[finding.what] = (finding.level, finding.sentence)
     return worst
@@ -76,9 +76,9 @@ def test_an_id_is_never_used_twice() -> None:
 
 def test_a_recipe_under_way_is_met_and_one_that_is_over_is_not() -> None:
     running = SubmittedJob(id="x", status="running", fingerprint=ASKED.fingerprint)
-    assert under_way(ASKED, [running]) == running
-    assert under_way(ASKED, [replace(running, status="waiting")]) is not None
-    assert under_way(ASKED, [replace(running, status="failed"), replace(running, fingerprint="other")]) is None
+    assert find_running(ASKED, [running]) == running
+    assert find_running(ASKED, [replace(running, status="waiting")]) is not None
+    assert find_running(ASKED, [replace(running, status="failed"), replace(running, fingerprint="other")]) is None
 
 
 def test_rays_words_become_ours() -> None:
@@ -102,12 +102,12 @@ def test_the_command_survives_the_shell_and_names_carried_files_where_they_will_
     assert words[4:] == ["base-en-de", "--rows-from", "carried/my rows.toml", "--set", "x='a b'; rm -rf /", *JSON]
 
 
-def test_the_parcel_holds_the_code_and_what_was_named_and_nothing_else(tmp_path: Path) -> None:
+def test_the_bundle_holds_the_code_and_what_was_named_and_nothing_else(tmp_path: Path) -> None:
     mine = tmp_path / "rows.toml"
     mine.write_text("[rows]", encoding="utf-8")
-    box = tmp_path / "parcel"
+    box = tmp_path / "bundle"
     box.mkdir()
-    size = code_bundle.fill_parcel(box, [str(mine)])
+    size = code_bundle.fill_bundle(box, [str(mine)])
     names = {str(file.relative_to(box)) for file in box.rglob("*") if file.is_file()}
     for needed in (
         "pipelines/cli.py",
@@ -122,17 +122,17 @@ def test_the_parcel_holds_the_code_and_what_was_named_and_nothing_else(tmp_path:
     assert size < 4 * 2**20
 
 
-def test_a_parcel_that_is_too_large_is_refused_and_the_culprit_named(tmp_path: Path) -> None:
+def test_a_bundle_that_is_too_large_is_refused_and_the_culprit_named(tmp_path: Path) -> None:
     big = tmp_path / "corpus.txt"
-    big.write_bytes(b"x" * (code_bundle.LARGEST_PARCEL + 1))
-    (tmp_path / "parcel").mkdir()
+    big.write_bytes(b"x" * (code_bundle.LARGEST_BUNDLE + 1))
+    (tmp_path / "bundle").mkdir()
     with pytest.raises(UserError, match=r"21 MB|20 MB.*carried/corpus.txt"):
-        code_bundle.fill_parcel(tmp_path / "parcel", [str(big)])
+        code_bundle.fill_bundle(tmp_path / "bundle", [str(big)])
 
 
 def test_two_carried_files_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="same name"):
-        code_bundle.fill_parcel(tmp_path, ["/a/rows.toml", "/b/rows.toml"])
+        code_bundle.fill_bundle(tmp_path, ["/a/rows.toml", "/b/rows.toml"])
 
 
 @pytest.mark.parametrize(
@@ -160,13 +160,13 @@ def test_a_fitting_cluster_is_found_fitting() -> None:
 @pytest.mark.parametrize(
     ("what", "level", "cluster"),
     [
-        ("Ray", "no", replace(CLUSTER, ray="2.59.0")),
-        ("Python", "no", replace(CLUSTER, python="3.12.1")),
-        ("GPUs", "no", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4}),))),
-        ("GPUs", "but", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4}),), autoscales=True)),
-        ("CPUs", "but", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 3, "GPU": 2}),))),
-        ("CPUs", "no", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 1, "GPU": 2}),))),
-        ("memory", "but", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4, "GPU": 2}),))),
+        ("Ray", "error", replace(CLUSTER, ray="2.59.0")),
+        ("Python", "error", replace(CLUSTER, python="3.12.1")),
+        ("GPUs", "error", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4}),))),
+        ("GPUs", "warning", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4}),), autoscales=True)),
+        ("CPUs", "warning", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 3, "GPU": 2}),))),
+        ("CPUs", "error", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 1, "GPU": 2}),))),
+        ("memory", "warning", replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4, "GPU": 2}),))),
     ],
 )
 def test_what_does_not_fit_is_said(what: str, level: str, cluster: ClusterFacts) -> None:
@@ -176,29 +176,29 @@ def test_what_does_not_fit_is_said(what: str, level: str, cluster: ClusterFacts)
 def test_an_elastic_profile_needs_only_its_least() -> None:
     elastic = replace(ASKED, profile=replace(ASKED.profile, train=replace(ASKED.profile.train, min_workers=1)))
     one_gpu = replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4, "GPU": 1}),))
-    assert found(elastic, one_gpu)["GPUs"][0] == "but"
-    assert found(ASKED, one_gpu)["GPUs"][0] == "no"
+    assert found(elastic, one_gpu)["GPUs"][0] == "warning"
+    assert found(ASKED, one_gpu)["GPUs"][0] == "error"
 
 
 def test_a_local_workspace_is_refused_where_nodes_are_still_to_come() -> None:
     local = replace(ASKED, workspace="/data/attn")
     assert "not on this machine" in found(local, CLUSTER)["workspace"][1]
     assert "workspace" not in found(local, replace(CLUSTER, address="http://localhost:8265"))
-    assert found(local, replace(CLUSTER, autoscales=True))["workspace"][0] == "no"
-    assert found(local, replace(CLUSTER, nodes=(NODE, replace(NODE, id="b"))))["workspace"][0] == "but"
-    assert found(replace(ASKED, workspace="workspace"), CLUSTER)["workspace"][0] == "no"
+    assert found(local, replace(CLUSTER, autoscales=True))["workspace"][0] == "error"
+    assert found(local, replace(CLUSTER, nodes=(NODE, replace(NODE, id="b"))))["workspace"][0] == "warning"
+    assert found(replace(ASKED, workspace="workspace"), CLUSTER)["workspace"][0] == "error"
 
 
 def test_this_machines_mlflow_is_no_use_to_a_cluster_elsewhere() -> None:
     mine = replace(ASKED, tracking="http://localhost:5000")
-    assert found(mine, CLUSTER)["MLflow"][0] == "no"
+    assert found(mine, CLUSTER)["MLflow"][0] == "error"
     assert "MLflow" not in found(mine, replace(CLUSTER, address="http://127.0.0.1:8265"))
 
 
 def test_text_of_this_machine_is_no_use_to_a_cluster_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("Hello.", encoding="utf-8")
     mine = replace(ASKED, arguments=("files", "--set", f"corpus.train_source={tmp_path / 'a.en'}"))
-    assert found(mine, CLUSTER)["corpus.train_source"][0] == "no"
+    assert found(mine, CLUSTER)["corpus.train_source"][0] == "error"
     assert "corpus.train_source" not in found(mine, replace(CLUSTER, address="http://localhost:8265"))
 
 
@@ -216,7 +216,7 @@ def test_lines_do_not_depend_on_how_the_text_was_cut(text: str, cuts: list[int])
 def test_rays_own_lines_are_left_out_wherever_they_stand() -> None:
     ray = "2026-11-16 06:59:00,791\tINFO job_manager.py:581 -- Runtime env is setting up."
     lines = [ray, "hello", "Running entrypoint for job x: python", "", "2026-11-16 bye"]
-    assert list(without_rays_lines(lines)) == ["hello", "", "2026-11-16 bye"]
+    assert list(without_ray_lines(lines)) == ["hello", "", "2026-11-16 bye"]
 
 
 def test_the_heads_python_is_read_from_its_raylet() -> None:

@@ -80,7 +80,7 @@ def test_the_sample_is_seeded_bounded_and_of_whole_pairs(corpora: Artifact) -> N
 
 
 def test_the_lottery_is_fair_and_the_same_for_ever() -> None:
-    drawn = job.lottery(np.arange(200_000, dtype=np.uint64), seed=1)
+    drawn = job.uniform_numbers(np.arange(200_000, dtype=np.uint64), seed=1)
     assert abs(drawn.mean() - 0.5) < 0.003
     assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 0.01
     assert [round(float(number), 6) for number in drawn[:3]] == [0.240837, 0.624345, 0.380255]

@@ -1,4 +1,4 @@
-"""Ray: find the cluster or start one here, quietly, and say in a sentence what is missing."""
+"""Connect to a Ray cluster or start one on this machine, and check that it has the resources needed."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def connect(
     if ray.is_initialized():
         return ""
     address = address or os.environ.get("RAY_ADDRESS")
-    prefer(QUIET | TRAIN_TAB if address or dashboard else QUIET)
+    set_defaults(QUIET | TRAIN_TAB if address or dashboard else QUIET)
     try:
         if address:
-            require_answer(address)
+            require_reachable(address)
             context = ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         else:
-            context = start_here(cpus, object_store_gb, dashboard)
+            context = start_local(cpus, object_store_gb, dashboard)
         return f"http://{context.dashboard_url}" if context.dashboard_url else ""
     except UserError:
         raise
@@ -54,13 +54,13 @@ def connect(
         raise UserError(f"{wanted}: {str(error).splitlines()[0]} `attn doctor` says more.") from error
 
 
-def prefer(settings: Mapping[str, str]) -> None:
-    """Set what nobody has set yet."""
+def set_defaults(settings: Mapping[str, str]) -> None:
+    """Set environment variables that are not set."""
     os.environ.update({name: value for name, value in settings.items() if name not in os.environ})
 
 
-def start_here(cpus: float | None, object_store_gb: float, dashboard: bool) -> Any:
-    """Ray gives itself half a minute to start, which a very busy machine may exceed: once more before we give up."""
+def start_local(cpus: float | None, object_store_gb: float, dashboard: bool) -> Any:
+    """Start a Ray on this machine, with a second attempt: its start has a limit that a busy machine may exceed."""
     for attempt in range(2):
         try:
             context = ray.init(
@@ -80,13 +80,13 @@ def start_here(cpus: float | None, object_store_gb: float, dashboard: bool) -> A
     raise AssertionError("unreachable")
 
 
-def require_answer(address: str) -> None:
-    """Ray itself would try for minutes before it says that nobody is there."""
+def require_reachable(address: str) -> None:
+    """Refuse an address that does not answer: Ray itself would retry for minutes."""
     if address.startswith(("http://", "https://")):
         raise UserError(f"{address} is a job server: `attn submit RECIPE --address {address}` sends a recipe to it.")
     host, _, port = address.rpartition("://")[2].partition(":")
     if not port.isdigit():
-        return  # "auto", "local": for Ray to understand
+        return  # "auto", "local": Ray's own words
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
     except OSError as error:
@@ -96,36 +96,36 @@ def require_answer(address: str) -> None:
         ) from error
 
 
-def totals() -> Mapping[str, float]:
+def cluster_resources() -> Mapping[str, float]:
     """CPUs, GPUs and memory of the whole cluster, now."""
     return {name: float(amount) for name, amount in ray.cluster_resources().items()}
 
 
-def may_grow() -> bool:
-    """Whether nodes may be added when work waits for them. Only a Ray that we started is known to stay as it is: what
-    the autoscaler of another cluster can bring, if it has one, is found out by asking it."""
+def can_autoscale() -> bool:
+    """Whether nodes may be added on demand. Known to be false only of a Ray that we started: of another cluster, an
+    autoscaler's limits show when it is asked for nodes."""
     return str(ray.get_runtime_context().namespace) != OWN_NAMESPACE
 
 
 def capacity(on: Resources) -> Mapping[str, float]:
-    """What work may count on: what is there, or what the profile expects where that may come when it is asked for."""
-    have = totals()
-    if not may_grow():
+    """CPUs and GPUs to schedule on: those of the cluster, or those of the profile where nodes may be added."""
+    have = cluster_resources()
+    if not can_autoscale():
         return have
     return {**have, "CPU": max(have.get("CPU", 0), on.cpus or 0), "GPU": max(have.get("GPU", 0), on.gpus or 0)}
 
 
 def require_resources(what: str, bundles: Sequence[Mapping[str, float]], log: Log) -> None:
-    """Have the cluster hold these bundles of resources, each on one node, before anything starts.
+    """Check that the cluster has these bundles of resources, each on one node; in use or not, since Ray queues.
 
-    What is there but in use is not our concern: Ray queues. What is not there at all is refused on a Ray of ours and
-    asked of any other cluster's autoscaler, for a quarter of an hour.
+    Where they are missing: a UserError on a Ray that we started; elsewhere the autoscaler is asked for nodes, for at
+    most NODES_S seconds.
     """
     missing = shortage(bundles)
     if not missing:
         return
     needs = f"{what} needs {missing}"
-    if not may_grow():
+    if not can_autoscale():
         raise UserError(f"{needs}. Choose a smaller profile (--on) or add nodes.")
     log(Note(f"{needs}: waiting for nodes, which the cluster's autoscaler has been asked for."))
     demand = placement_group([{name: amount for name, amount in each.items() if amount} for each in bundles])
@@ -139,8 +139,8 @@ def require_resources(what: str, bundles: Sequence[Mapping[str, float]], log: Lo
 
 
 def shortage(bundles: Sequence[Mapping[str, float]]) -> str:
-    """What the whole cluster lacks of these, in words, or nothing."""
-    have = totals()
+    """What the cluster lacks of these, in words; empty if nothing."""
+    have = cluster_resources()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     for name in ("CPU", "GPU"):
         need = sum(bundle.get(name, 0) for bundle in bundles)
@@ -153,7 +153,7 @@ def shortage(bundles: Sequence[Mapping[str, float]]) -> str:
     return ""
 
 
-def leave() -> None:
-    """Let go of the cluster; a Ray that was started here ends."""
+def disconnect() -> None:
+    """Disconnect; a Ray that was started here ends."""
     if ray.is_initialized():
         ray.shutdown()

@@ -34,24 +34,28 @@ def best_of(tries: int, act: Callable[[], None]) -> float:
     return min(seconds)
 
 
-def matmul_tflops(size: int = 1024, tries: int = 5) -> float:
-    """Single-precision matrix products on this process's threads, or on the GPU where there is one."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    left, right = torch.randn(size, size, device=device), torch.randn(size, size, device=device)
+def default_device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def matmul_flops(device: torch.device, dtype: torch.dtype = torch.float32, *, tries: int = 5) -> float:
+    """FLOP/s of large matrix products on this process's threads or its GPU, at the best of `tries`."""
+    size, products = (1024, 4) if device.type == "cpu" else (4096, 8)
+    left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
 
     def multiply() -> None:
-        for _ in range(8):
+        for _ in range(products):
             left @ right
-        if device == "cuda":
-            torch.cuda.synchronize()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
 
     multiply()
-    return 8 * 2 * size**3 / best_of(tries, multiply) / 1e12
+    return products * 2 * size**3 / best_of(tries, multiply)
 
 
 def training_tokens_per_second(model_config: ModelConfig, vocabulary_size: int, updates: int = 3) -> float:
     """Real target tokens per second of whole updates on one process: forward, backward, Adam."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = default_device()
     config = TrainingConfig()
     model = Transformer(model_config, vocabulary_size).to(device).train()
     optimizer, gradients = make_optimizer(model, config), Gradients(model, 1)
@@ -76,10 +80,10 @@ def random_batch(vocabulary_size: int) -> Batch:
 
 def measured() -> dict[str, float]:
     """The matrix rate in TFLOPS, and for each model tokens per second and the share of that rate it reaches."""
-    rate = matmul_tflops()
-    found = {"matmul_tflops": rate, "threads": float(torch.get_num_threads())}
+    rate = matmul_flops(default_device())
+    found = {"matmul_tflops": rate / 1e12, "threads": float(torch.get_num_threads())}
     for name, (config, size) in MODELS.items():
         tokens = training_tokens_per_second(config, size)
         flops = flops_per_target_token(config, size, source=LENGTH, target=LENGTH)
-        found |= {f"{name}_tokens_per_second": tokens, f"{name}_share_of_matmul": tokens * flops / (rate * 1e12)}
+        found |= {f"{name}_tokens_per_second": tokens, f"{name}_share_of_matmul": tokens * flops / rate}
     return found

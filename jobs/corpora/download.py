@@ -126,7 +126,7 @@ class Meter:
     def __init__(self, total: int, log: Log) -> None:
         self.total, self.log = total, log
         self.have: dict[str, int] = {}
-        self.said = 0.0
+        self.reported = 0.0
         self.lock = Lock()
         self.stopped = Event()
 
@@ -135,8 +135,8 @@ class Meter:
             raise Stopped
         with self.lock:
             self.have[name] = have
-            if time.monotonic() - self.said > 0.5:
-                self.said = time.monotonic()
+            if time.monotonic() - self.reported > 0.5:
+                self.reported = time.monotonic()
                 self.log(Progress(sum(self.have.values()) / 1e6, self.total / 1e6 or None, "MB", name))
 
 
@@ -227,10 +227,10 @@ def download(archive: Archive, part: Path, at: Callable[[int], None], patience: 
         tries = 0 if size(part) > before else tries + 1
         if mirrors and tries and tries < patience.tries:
             time.sleep(patience.pause * 2 ** (tries - 1))
-    told = "; ".join(f"{url}: {why}" for url, why in complaints.items()) or "it has no address"
+    reasons = "; ".join(f"{url}: {why}" for url, why in complaints.items()) or "it has no address"
     raise UserError(
-        f"{archive.name} could not be downloaded. {told}. Run again to go on where it stopped, or put "
-        f"{file_name(archive)} in a directory and say --set corpora.from=DIRECTORY."
+        f"{archive.name} could not be downloaded. {reasons}. Run again to go on where it stopped, or put "
+        f"{file_name(archive)} in a directory and give --set corpora.from=DIRECTORY."
     )
 
 

@@ -28,7 +28,7 @@ SPECIAL = {"<s>": "⟨start⟩", "</s>": "⟨end⟩", "<unk>": "⟨unknown⟩", 
 
 
 class AttentionMaps(Protocol):
-    """What a translator says of one sentence: tokens, and weights as tensors or nested lists."""
+    """One sentence: its tokens, and the attention weights as tensors or nested lists."""
 
     @property
     def source_tokens(self) -> Sequence[str]: ...
@@ -59,7 +59,7 @@ class Picture:
         return [*self.target[1:], SPECIAL["</s>"]]
 
     def sides(self, kind: str) -> tuple[Sequence[str], Sequence[str]]:
-        """The tokens that ask and the tokens that are looked at. What is written asks the source."""
+        """The tokens of the queries and of the keys; queries of the decoder-to-encoder attention are target tokens."""
         return {
             "cross": (self.written, self.source),
             "encoder": (self.source, self.source),

@@ -28,7 +28,7 @@ def cost_section(rows: Sequence[Row], on: Resources | None = None) -> dict[str, 
     return {
         "text": "FLOPs are counted: the matrix products of every forward and backward pass. The paper multiplied "
         f"time, number of GPUs and {P100_FLOPS / 1e12:g} TFLOPS for each of its P100s; the column after it turns "
-        "that formula round and says how long our arithmetic would have kept the paper's machine busy.",
+        "that formula round: how long our arithmetic would have taken on the paper's machine.",
         "table": {"header": header, "lines": lines},
     }
 

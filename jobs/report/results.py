@@ -99,7 +99,7 @@ def shape(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table: the heading above it and its neighbours, its own name, and what a cell says and looks."""
+    """A column of the table: the heading above it and its neighbours, its own name, and the text and class of a cell."""
 
     group: str
     name: str
@@ -135,7 +135,7 @@ def results_table(found: Sequence[Result], table: int | None) -> dict[str, Any]:
 def columns_for(
     found: Sequence[Result], changes: Mapping[str, Mapping[str, Difference]], table: int | None
 ) -> list[Column]:
-    """Every column that has something to say about one of the rows."""
+    """Every column that has a value in one of the rows."""
     beside = any(result.paper for result in found)
 
     def paper_cell(read: Callable[[paper_figures.Figures], str]) -> Callable[[Result], tuple[str, str]]:
@@ -173,26 +173,26 @@ def columns_for(
 
 
 def notes(found: Sequence[Result], changes: Mapping[str, Mapping[str, Difference]], table: int | None) -> list[str]:
-    said = []
+    lines = []
     first = found[0]
     if first.signature:
-        said.append(f"sacreBLEU: {first.signature}.")
+        lines.append(f"sacreBLEU: {first.signature}.")
     figures = next((result.paper for result in found if result.paper), None)
     if figures:
-        said.append(
+        lines.append(
             f"The paper's column: {figures.protocol}. The column beside it is ours by the same protocol; sacreBLEU's "
             "own figure for the same words is lower."
         )
     for kind, title in (("bleu", "BLEU"), ("perplexity", "perplexity")):
         agreeing, compared = agreement(changes, kind)
         if compared:
-            said.append(
+            lines.append(
                 f"Against base, {title} moves in the paper's direction in {agreeing} of the {compared} rows "
                 "where the paper sees a difference."
             )
     if any(result.seeds > 1 for result in found):
-        said.append("± is the standard deviation over the seeds of a row.")
-    return said
+        lines.append("± is the standard deviation over the seeds of a row.")
+    return lines
 
 
 # --- pictures of the table ---------------------------------------------------------------------------------------

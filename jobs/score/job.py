@@ -63,7 +63,7 @@ def _measured(table: pa.Table, language: str, bootstrap: int, seed: int) -> dict
 
 
 def measured(table: pa.Table, language: str, bootstrap: int, seed: int) -> dict[str, Any]:
-    """What scores.json says: {"scores": {name: score}, "parts": {part: {"lines": n, "scores": {name: score}}}}."""
+    """The content of scores.json: {"scores": {name: score}, "parts": {part: {"lines": n, "scores": {name: score}}}}."""
     parts = sorted(part for part in pc.unique(table["part"]).to_pylist() if part is not None)
     by_part: dict[str, Any] = {}
     for part in parts:

@@ -54,9 +54,9 @@ class Dropped:
         return {"counts": self.counts, "samples": self.samples}
 
     @classmethod
-    def from_json(cls, said: dict[str, Any]) -> Dropped:
-        samples = {reason: [(key, s, t) for key, s, t in kept] for reason, kept in said["samples"].items()}
-        return cls(Counter(said["counts"]), samples)
+    def from_json(cls, saved: dict[str, Any]) -> Dropped:
+        samples = {reason: [(key, s, t) for key, s, t in kept] for reason, kept in saved["samples"].items()}
+        return cls(Counter(saved["counts"]), samples)
 
 
 def tidy(text: str, config: CleaningConfig) -> str:

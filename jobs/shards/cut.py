@@ -29,7 +29,7 @@ BIN = 8  # width of a bar in the histograms of lengths
 
 @dataclass(frozen=True, kw_only=True)
 class Pooling:
-    """Everything a task must know to make a pool."""
+    """The parameters of `make_pool`."""
 
     encoded: Artifact
     pieces: int
@@ -77,7 +77,7 @@ def lengths(lists: pa.ListArray) -> Array:
 
 
 def distinct(pairs: pa.RecordBatch) -> Array:
-    """True for all but the later ones of equal pairs. Keys say where to look; what counts is that the ids are equal."""
+    """True for all but the later ones of equal pairs. Equal keys are candidates; the ids decide."""
     keys, source, target = pairs["key"].to_numpy(), pairs["source"], pairs["target"]
     stays = np.ones(len(pairs), dtype=bool)
     for at in map(int, np.flatnonzero(keys[1:] == keys[:-1]) + 1):

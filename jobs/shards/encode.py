@@ -25,13 +25,13 @@ from jobs.shards.layout import counts_name, encoded_name, id_type, pool_schema
 from jobs.storage.artifacts import Artifact
 from transformer.config import SUBWORDS
 
-ROWS = 10_000  # pairs in Python's hands at a time
+ROWS = 10_000  # pairs as Python objects at a time
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding:
-    """Everything a task must know to encode a piece."""
+    """The parameters of `encode_piece`."""
 
     corpora: Artifact
     vocabulary: Artifact

@@ -1,4 +1,4 @@
-"""What stands in the data of a recipe, for a person to look at: counts, lengths, padding, losses, some of the pairs.
+"""The data of a recipe for a person to look at: counts, lengths, padding, dropped pairs, samples.
 
 Reads   corpora/<id>/about.json, dropped.json; vocabulary/<id>/subwords.model; shards/<id>/about.json, index, pools
 Writes  nothing: `data_facts` returns plain data that JSON can hold, `as_text` the same for a terminal.
@@ -25,7 +25,7 @@ BARS = 40  # characters of the longest bar of a histogram
 def data_facts(
     *, corpora: Artifact, vocabulary: Artifact, shards: Artifact, samples: int = 5, seed: int = 1
 ) -> dict[str, Any]:
-    """All there is to say of the data that a training reads. `samples` pairs are drawn from the whole by the seed."""
+    """Figures and samples of the data that a training reads. `samples` pairs are drawn from the whole by the seed."""
     if not shards.exists(ABOUT):
         raise UserError(f"There are no shards at {shards.uri} yet: run the recipe first, or run it --until shards.")
     corpus, about = corpora.read_json("about.json"), shards.read_json(ABOUT)

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sentencepiece import SentencePieceProcessor
 
-from jobs.cluster.ray_map import Said, work_through
+from jobs.cluster.ray_map import TaskReport, map_items
 from jobs.configs import Resources, ShardConfig
 from jobs.corpora import pair_files
 from jobs.errors import UserError
@@ -61,7 +61,7 @@ def run(
     )
     pools = make_pools(pooling, encoding.pools, on, log)
     dropped.merge(duplicates(pools, subwords))
-    index = pa.concat_tables([said["index"] for said in pools])
+    index = pa.concat_tables([report["index"] for report in pools])
     if not len(index):
         raise UserError(
             f"No pair of {corpora.uri} is left after cleaning: {in_words(dropped)}. Look at shards.cleaning."
@@ -101,34 +101,34 @@ def plan_encoding(config: ShardConfig, corpora: Artifact, vocabulary: Artifact, 
 def encode(encoding: Encoding, cut: Sequence[pair_files.Piece], on: Resources, log: Log) -> Dropped:
     """First pass: every piece of the corpus to the pools."""
     dropped, done, total = Dropped(), 0, sum(piece.pairs for piece in cut)
-    for said in work_through(list(enumerate(cut)), partial(encode_piece, encoding), on.data):
-        dropped.merge(Dropped.from_json(said["dropped"]))
-        done += said["read"]
+    for report in map_items(list(enumerate(cut)), partial(encode_piece, encoding), on.data):
+        dropped.merge(Dropped.from_json(report["dropped"]))
+        done += report["read"]
         log(Progress(done, total, "pairs", "encoding"))
     return dropped
 
 
-def make_pools(pooling: Pooling, pools: int, on: Resources, log: Log) -> list[Said]:
-    """Second pass: every pool to micro-batches. What is said of the pools, in their order."""
-    made: list[Said] = []
-    for said in work_through(range(pools), partial(make_pool, pooling), on.data):
-        made.append(said | {"index": pa.table(said["index"], schema=INDEX_SCHEMA)})
+def make_pools(pooling: Pooling, pools: int, on: Resources, log: Log) -> list[TaskReport]:
+    """Second pass: every pool to micro-batches. The reports on the pools, in their order."""
+    made: list[TaskReport] = []
+    for report in map_items(range(pools), partial(make_pool, pooling), on.data):
+        made.append(report | {"index": pa.table(report["index"], schema=INDEX_SCHEMA)})
         log(Progress(len(made), pools, "pools", "sorting and writing"))
-    return sorted(made, key=lambda said: int(said["pool"]))
+    return sorted(made, key=lambda report: int(report["pool"]))
 
 
-def duplicates(pools: Sequence[Said], subwords: SentencePieceProcessor) -> Dropped:
+def duplicates(pools: Sequence[TaskReport], subwords: SentencePieceProcessor) -> Dropped:
     """The duplicates that the pools found."""
     found = Dropped()
-    for said in pools:
-        for pair in said["duplicate_samples"]:
+    for report in pools:
+        for pair in report["duplicate_samples"]:
             found.add("duplicate", pair["key"], subwords.decode(pair["source"]), subwords.decode(pair["target"]))
     if found.counts:
-        found.counts["duplicate"] = sum(said["duplicates"] for said in pools)
+        found.counts["duplicate"] = sum(report["duplicates"] for report in pools)
     return found
 
 
-def describe(config: ShardConfig, pools: Sequence[Said], index: pa.Table, dropped: Dropped) -> dict[str, Any]:
+def describe(config: ShardConfig, pools: Sequence[TaskReport], index: pa.Table, dropped: Dropped) -> dict[str, Any]:
     """What `about.json` says, all but the vocabulary."""
     column = {name: index[name].to_numpy() for name in index.column_names if name != "digest"}
     totals = {name: int(column[name].sum()) for name in ("pairs", "source_tokens", "target_tokens")}
@@ -148,7 +148,7 @@ def describe(config: ShardConfig, pools: Sequence[Said], index: pa.Table, droppe
         "dropped": dict(sorted(dropped.counts.items())),
         "lengths": {
             "bin": BIN,
-            **{side: added(said[f"{side}_lengths"] for said in pools) for side in pair_files.SIDES},
+            **{side: added(report[f"{side}_lengths"] for report in pools) for side in pair_files.SIDES},
         },
     }
 

@@ -1,4 +1,4 @@
-"""A result as a directory: on a local disk, or on an object store, with the same few verbs for both.
+"""A result as a directory: on a local disk, or on an object store, with the same operations on both.
 
 A result exists when its record exists, and the record is written last. Every write here is atomic: a reader sees the
 whole file or none. Standard library only; an object store's library is loaded when an address asks for one.
@@ -211,5 +211,5 @@ class Artifact:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the job that made this said of it. Only a finished result has any."""
+        """The facts that the job returned. Only a finished result has any."""
         return cast(dict[str, Any], self.read_json(RECORD)["facts"])

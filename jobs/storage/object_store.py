@@ -18,7 +18,7 @@ from jobs.storage.artifacts import Artifact, Lock
 
 T = TypeVar("T")
 TRIES = 4
-ATTEMPTS = 6  # of one request, by the store's own library: ten seconds of 503 are a bad moment, not an answer
+ATTEMPTS = 6  # of one request, by the store's own library: about ten seconds of 503 are survived
 HEARTBEAT_S = 10.0
 STALE_S = 60.0
 
@@ -40,21 +40,21 @@ def resolve(uri: str) -> tuple[fs.FileSystem, str]:
 @lru_cache
 def _bucket(uri: str) -> fs.FileSystem:
     try:
-        return insistent(fs.FileSystem.from_uri(uri)[0])
+        return with_more_retries(fs.FileSystem.from_uri(uri)[0])
     except (OSError, ValueError) as error:
         raise UserError(f"The storage address {uri} cannot be used: {error}") from error
 
 
-def insistent(store: fs.FileSystem) -> fs.FileSystem:
-    """The same store with more patience, for whoever reads it: Parquet, Arrow or ourselves. No address can say so."""
+def with_more_retries(store: fs.FileSystem) -> fs.FileSystem:
+    """The same store with more attempts per request, for every reader of it; no address can express that."""
     if not isinstance(store, fs.S3FileSystem):
-        return store  # Google's and Azure's libraries insist for minutes by themselves
+        return store  # Google's and Azure's libraries retry for minutes by themselves
     rebuild, (options,) = store.__reduce__()
     return rebuild({**options, "retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS)})
 
 
-def patiently(act: Callable[[], T]) -> T:
-    """Do it, and again after a pause if the store stumbles; a file that is not there is no stumble."""
+def with_retries(act: Callable[[], T]) -> T:
+    """Call `act`, and again after a pause if the store fails; a file that is not there is no failure."""
     for attempt in range(1, TRIES + 1):
         try:
             return act()
@@ -80,7 +80,7 @@ class ObjectStore:
             with store.open_input_stream(key) as stream:
                 return bytes(stream.read())
 
-        return patiently(read)
+        return with_retries(read)
 
     def write_bytes(self, path: str, data: bytes) -> None:
         store, key = resolve(path)
@@ -89,17 +89,17 @@ class ObjectStore:
             with store.open_output_stream(key) as stream:
                 stream.write(data)
 
-        patiently(write)
+        with_retries(write)
 
     def exists(self, path: str) -> bool:
         store, key = resolve(path)
-        info: Any = patiently(lambda: store.get_file_info(key))
+        info: Any = with_retries(lambda: store.get_file_info(key))
         return bool(info.type != fs.FileType.NotFound)
 
     def names(self, path: str) -> list[str]:
         store, key = resolve(path)
         selector = fs.FileSelector(key, recursive=True, allow_not_found=True)
-        found: Any = patiently(lambda: store.get_file_info(selector))
+        found: Any = with_retries(lambda: store.get_file_info(selector))
         return sorted(entry.path[len(key) + 1 :] for entry in found if entry.type == fs.FileType.File)
 
     def delete(self, path: str) -> None:
@@ -112,32 +112,32 @@ class ObjectStore:
             elif kind == fs.FileType.File:
                 store.delete_file(key)
 
-        patiently(remove)
+        with_retries(remove)
 
     def fetch(self, path: str, to: Path) -> None:
         store, key = resolve(path)
-        patiently(
+        with_retries(
             lambda: fs.copy_files(key, str(to), source_filesystem=store, destination_filesystem=fs.LocalFileSystem())
         )
 
     def publish(self, file: Path, path: str) -> None:
         store, key = resolve(path)
-        patiently(
+        with_retries(
             lambda: fs.copy_files(str(file), key, source_filesystem=fs.LocalFileSystem(), destination_filesystem=store)
         )
 
     def try_lock(self, path: str) -> Lock | None:
-        """Put up a flag of our own; hold the lock if nobody else's flag stands there, else take ours down.
+        """Write a lease object of our own; hold the lock if no other live lease is listed, else delete ours.
 
-        The store lists what was written before the listing, so of two who come at once at most one sees itself alone.
-        A flag that was not renewed for a minute belongs to somebody who died.
+        A listing has everything that was written before it, so of two processes at once at most one sees its lease
+        alone. A lease that was not renewed for STALE_S seconds is that of a dead process.
         """
         store, key = resolve(path)
-        flag = f"{key}/{uuid.uuid4().hex}"
-        beat = Heartbeat(store, flag)
-        entries: Any = patiently(lambda: store.get_file_info(fs.FileSelector(key, allow_not_found=True)))
-        now = next((entry.mtime_ns for entry in entries if entry.path == flag), time.time_ns())
-        others = [entry for entry in entries if entry.path != flag and now - entry.mtime_ns < STALE_S * 1e9]
+        lease = f"{key}/{uuid.uuid4().hex}"
+        beat = Heartbeat(store, lease)
+        entries: Any = with_retries(lambda: store.get_file_info(fs.FileSelector(key, allow_not_found=True)))
+        now = next((entry.mtime_ns for entry in entries if entry.path == lease), time.time_ns())
+        others = [entry for entry in entries if entry.path != lease and now - entry.mtime_ns < STALE_S * 1e9]
         if others:
             beat.release()
             return None
@@ -145,10 +145,10 @@ class ObjectStore:
 
 
 class Heartbeat:
-    """A flag on the store, renewed while we live."""
+    """A lease object on the store, renewed by a thread of this process."""
 
-    def __init__(self, store: fs.FileSystem, flag: str) -> None:
-        self.store, self.flag = store, flag
+    def __init__(self, store: fs.FileSystem, lease: str) -> None:
+        self.store, self.lease = store, lease
         self.ended = threading.Event()
         self._beat()
         self.thread = threading.Thread(target=self._keep, daemon=True, name="lease")
@@ -156,10 +156,10 @@ class Heartbeat:
 
     def _beat(self) -> None:
         def write() -> None:
-            with self.store.open_output_stream(self.flag) as stream:
+            with self.store.open_output_stream(self.lease) as stream:
                 stream.write(b"held")
 
-        patiently(write)
+        with_retries(write)
 
     def _keep(self) -> None:
         while not self.ended.wait(HEARTBEAT_S):
@@ -169,4 +169,4 @@ class Heartbeat:
     def release(self) -> None:
         self.ended.set()
         self.thread.join()
-        patiently(lambda: self.store.delete_file(self.flag))
+        with_retries(lambda: self.store.delete_file(self.lease))

@@ -1,7 +1,7 @@
 """Checkpoints of a training run through Ray Train: reported by every rank, written by rank 0 off the training thread.
 
-Ray Train keeps the list of a run's checkpoints and goes on from the last one in it. A checkpoint itself says whether it
-is whole: state.json comes last.
+Ray Train keeps the list of a run's checkpoints and goes on from the last one in it. A checkpoint is
+complete when it has its state.json, which is written last.
 
 Writes  work/<run>/update-0001500/ and its like (see transformer/checkpoint.py)
 """
@@ -131,7 +131,7 @@ def whole_checkpoints(run: Artifact) -> list[str]:
 
 
 def discard_torn_list(run: Artifact) -> None:
-    """Ray Train does not write its list atomically, so a killed driver may leave one that nobody can read: then its
+    """Ray Train does not write its list atomically, so a killed driver may leave one that cannot be read: then its
     files go, and the workers register the checkpoints anew (`Saver.register_unknown`)."""
     store, path = resolve(run.uri)
     try:

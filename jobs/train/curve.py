@@ -34,11 +34,11 @@ class Window:
 
 @dataclass
 class Standing:
-    """All that a checkpoint says beside weights, moments and curve. `update` is the last one made."""
+    """The state of training beside weights, moments and curve. `update` is the last one made."""
 
     update: int = 0
     target_tokens: int = 0
-    seconds: float = 0.0  # in updates, without the looks at the development set
+    seconds: float = 0.0  # in updates, without measurements on the development set
     flops: float = 0.0
     skipped: int = 0
     world_size: int = 0
@@ -63,14 +63,14 @@ class NotFinite(Exception):
 
 
 class Curve:
-    """Counts what updates do; makes a point when asked. Outcomes stay on the device until somebody looks."""
+    """Counts what updates do; makes points of them. Outcomes stay on the device until `collect`."""
 
     def __init__(self, standing: Standing, points: list[Point], *, peak_flops: float) -> None:
         self.standing = standing
         self.points = points
         self.peak_flops = peak_flops
-        self._unseen: list[tuple[int, int, Outcome]] = []
-        self._norm = math.nan  # of the last update that was looked at
+        self._pending: list[tuple[int, int, Outcome]] = []
+        self._norm = math.nan  # of the last update collected
         self._since = time.perf_counter()
 
     def add(self, update: int, rows: NDArray[np.int64], index: Index, outcome: Outcome, flops: float) -> None:
@@ -82,13 +82,13 @@ class Curve:
         window.real_tokens += int((index.source_tokens[rows] + index.target_tokens[rows]).sum())
         window.padded_tokens += int(index.padded_tokens[rows].sum())
         window.flops += flops
-        self._unseen.append((update, tokens, outcome))
+        self._pending.append((update, tokens, outcome))
 
-    def look(self, *, skip: bool) -> None:
+    def collect(self, *, skip: bool) -> None:
         """Wait for the losses of the updates so far. One that is not finite is raised, or left out of the mean."""
         now = time.perf_counter()
         window = self.standing.window
-        for update, tokens, outcome in self._unseen:
+        for update, tokens, outcome in self._pending:
             losses_M2, norm = outcome.losses_M2.double(), float(outcome.gradient_norm)
             if not (math.isfinite(norm) and bool(losses_M2.isfinite().all())):
                 if not skip:
@@ -100,12 +100,12 @@ class Curve:
             self._norm = norm
             loss, nll = losses_M2.sum(dim=0).tolist()
             window.loss, window.nll = window.loss + loss, window.nll + nll
-        self._unseen.clear()
+        self._pending.clear()
         window.seconds += now - self._since
         self._since = now
 
     def pause(self) -> None:
-        """Forget the time since the last look: it was not spent on updates."""
+        """Leave out the time since the last `collect`: it was not spent on updates."""
         self._since = time.perf_counter()
 
     def point(self, *, learning_rate: float) -> Point:

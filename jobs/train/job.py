@@ -147,7 +147,7 @@ def run_config(plan: Plan, on: Resources) -> RunConfig:
 
 
 def fit(plan: Plan, scaling: ScalingConfig, on: Resources, log: Log) -> Result:
-    """Train to the end, passing on what rank 0 says meanwhile."""
+    """Train to the end, passing the events of rank 0 on to `log`."""
     discard_torn_list(plan.run)
     mailbox = Mailbox.open()
     try:

@@ -1,4 +1,4 @@
-"""What the workers of a training tell its driver: events of rank 0, and a failure that no retry would mend.
+"""Messages of the workers of a training to its driver: events of rank 0, and a failure that no retry would mend.
 
 A small Ray actor on the driver's own node holds them, so that no other node that is lost takes a message along.
 """
@@ -49,7 +49,7 @@ class Mailbox:
         return Mailbox(ray.remote(Box).options(num_cpus=0, scheduling_strategy=here).remote())
 
     def put(self, events: Sequence[Event], *, wait: bool = False) -> None:
-        """`wait` until they are delivered: a worker's last words, which would otherwise be lost with its process."""
+        """`wait` until they are delivered: the last events of a worker would otherwise be lost with its process."""
         sent = self.actor.put.remote(tuple(events))
         if wait:
             ray.get(sent)

@@ -1,8 +1,10 @@
-"""What the driver tells its training workers. Loads no torch."""
+"""The plan of a training run, made by the driver for its workers, and how an update is divided. Loads no torch."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heapreplace
 from typing import Literal
 
 from jobs.storage.artifacts import Artifact
@@ -28,3 +30,17 @@ class Plan:
 def micro_batches_per_update(tokens_per_update: int, micro_batch_tokens: int) -> int:
     """Section 5.1's tokens of an update as a whole number of micro-batches."""
     return max(1, round(tokens_per_update / micro_batch_tokens))
+
+
+def assign_by_cost(costs: Sequence[float], workers: int) -> list[list[int]]:
+    """Divide an update among workers so that all end at about the same time: longest processing time first.
+
+    `costs` has one number per place of the update. Returns the places of each worker, in order.
+    """
+    assigned: list[list[int]] = [[] for _ in range(workers)]
+    loads = [(0.0, worker) for worker in range(workers)]  # a heap
+    for place in sorted(range(len(costs)), key=lambda place: (-costs[place], place)):
+        load, least = loads[0]
+        assigned[least].append(place)
+        heapreplace(loads, (load + costs[place], least))
+    return [sorted(places) for places in assigned]

@@ -1,4 +1,4 @@
-"""What training says of itself, for Prometheus: Ray collects the gauges of every process and puts `ray_` before them.
+"""Figures of a training for Prometheus: Ray collects the gauges of every process and puts `ray_` before them.
 
 The dashboard in infra/monitoring shows them, one line per training.
 """

@@ -1,6 +1,6 @@
 """The endless stream of micro-batches that training reads, straight from the shards' Parquet files.
 
-`index.parquet` says what there is; an epoch is a seeded permutation of it; each update takes the next `per_update`
+`index.parquet` lists the micro-batches; an epoch is a seeded permutation of it; each update takes the next `per_update`
 positions. A micro-batch is one row group, read when it is wanted: memory does not grow with the corpus.
 
 Reads   shards/<id>/index.parquet, pools/pool-*.parquet
@@ -11,11 +11,10 @@ from __future__ import annotations
 import queue
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from heapq import heapreplace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -92,20 +91,6 @@ class Stream:
     def positions(self, update: int) -> range:
         """Of update number `update`, counted from 1, over all workers."""
         return range((update - 1) * self.per_update, update * self.per_update)
-
-
-def deal(work: Sequence[float], workers: int) -> list[list[int]]:
-    """Which places of an update each worker computes, in order, so that all end at about the same time.
-
-    The heaviest goes first, each to whoever has least to do. `work` is one number per place.
-    """
-    hands: list[list[int]] = [[] for _ in range(workers)]
-    loads = [(0.0, worker) for worker in range(workers)]  # a heap
-    for place in sorted(range(len(work)), key=lambda place: (-work[place], place)):
-        load, least = loads[0]
-        hands[least].append(place)
-        heapreplace(loads, (load + work[place], least))
-    return [sorted(hand) for hand in hands]
 
 
 @lru_cache(maxsize=3)

@@ -1,7 +1,7 @@
-"""What each training worker does: updates, a look at the development set now and then, checkpoints (section 5).
+"""What each training worker does: updates, measurements on the development set, checkpoints (section 5).
 
-All workers go through the same updates in step; where training stands is one integer, the update. Rank 0 alone tells
-the driver how it goes, about once a second, through a mailbox.
+All workers go through the same updates in step; the state of training is one integer, the update. Rank 0 alone reports
+to the driver, about once a second, through a mailbox.
 
 Reads   shards and development micro-batches      Writes  checkpoints (jobs/train/checkpoints.py)
 """
@@ -22,20 +22,21 @@ import ray.train.collective
 import ray.train.torch
 import torch
 
+from jobs.cluster.machine_speed import matmul_flops
 from jobs.errors import UserError
 from jobs.events import Event, Metrics, Note, Progress
 from jobs.train.checkpoints import Saver, last_checkpoint, retention
 from jobs.train.curve import Curve, NotFinite, Point, Standing, flops_by_row
 from jobs.train.mailbox import Mailbox
-from jobs.train.plan import Plan
-from jobs.train.stream import Stream, deal, read_ahead, read_index
+from jobs.train.plan import Plan, assign_by_cost
+from jobs.train.stream import Stream, read_ahead, read_index
 from transformer import checkpoint
 from transformer.batching import Batch
 from transformer.model import Transformer, count_parameters
 from transformer.schedule import learning_rate
 from transformer.update import Gradients, MicroBatch, Ranks, evaluate, make_optimizer, update
 
-SPEAK_SECONDS = 1.0
+REPORT_SECONDS = 1.0
 PREEMPTION_SECONDS = 5.0  # between two questions whether a node is about to be taken away
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
@@ -44,7 +45,7 @@ def train(settings: dict[str, Any]) -> None:
     """The function that Ray Train runs on every worker.
 
     After a failure that no retry would mend, the others may wait for this worker in an exchange: the error is raised,
-    so that Ray Train ends them all, and when it starts them again they find the failure said and return.
+    so that Ray Train ends them all; when it starts them again they find the failure in the mailbox and return.
     """
     plan: Plan = settings["plan"]
     mailbox: Mailbox = settings["mailbox"]
@@ -59,7 +60,7 @@ def train(settings: dict[str, Any]) -> None:
 
 
 def refuse_too_long(plan: Plan, longest: int) -> None:
-    """Sinusoids reach as far as you like, a learned table does not."""
+    """A table of learned positions has an end; sinusoids have none."""
     if plan.model.positions == "learned" and longest > plan.model.max_positions:
         raise UserError(
             f"The longest sentence has {longest} subwords and model.max_positions={plan.model.max_positions} positions "
@@ -82,18 +83,21 @@ class Worker:
         refuse_too_long(plan, max(self.index.longest, self.dev_index.longest))
         self.stream = Stream(self.index, self.config.seed, plan.per_update)
         self.flops = flops_by_row(self.index, plan.model, plan.vocabulary_size)
-        self.own_places = lru_cache(maxsize=64)(self._own_places)  # asked for by the reader, and again when it is due
+        self.own_places = lru_cache(maxsize=64)(self._own_places)  # needed by the reader, and again by the update
         self.model = self._build()
         self.optimizer = make_optimizer(self.model, self.config)
         self.gradients = Gradients(self.model, plan.per_update)
         self.saver = Saver(plan.run, ranks.rank, self.config)
-        self._unsaid: list[Event] = []
-        self._spoke = 0.0  # when we last told the driver anything
+        self._unsent: list[Event] = []
+        self._reported_at = 0.0  # when the driver last got a report
         self._at = 0  # position of the micro-batch at work
         self.curve = self._restore()
         self._saved = self.curve.standing.update
-        self._asked = (self._saved, time.perf_counter())  # the update after which, and when, we asked for preemptions
-        self._ask_after = self._saved + 1
+        self._preemption_checked = (
+            self._saved,
+            time.perf_counter(),
+        )  # update and time of the last check for preemptions
+        self._check_preemption_from = self._saved + 1
         self._leaving: list[str] = []  # nodes whose preemption a checkpoint was saved for
 
     def _build(self) -> Transformer:
@@ -114,12 +118,12 @@ class Worker:
                 checkpoint.restore(directory, self.model, self.optimizer)
         standing.world_size, standing.parameters = self.ranks.world_size, count_parameters(self.model)
         if points:
-            self.say(Note(f"Going on from the checkpoint of update {standing.update:,}."), *map(as_metrics, points))
+            self.send(Note(f"Going on from the checkpoint of update {standing.update:,}."), *map(as_metrics, points))
         return Curve(standing, points, peak_flops=self._peak_flops())
 
     def _peak_flops(self) -> float:
-        """What all workers together could do at best, measured here and now: what a profile has is for estimates."""
-        own = measured_flops(self.device, torch.bfloat16 if self.plan.precision == "bf16" else torch.float32)
+        """FLOP/s that all workers together reach on large matrix products, measured now."""
+        own = matmul_flops(self.device, torch.bfloat16 if self.plan.precision == "bf16" else torch.float32)
         total = torch.tensor(own, device=self.device)
         self.ranks.sum(total)
         return float(total)
@@ -127,7 +131,7 @@ class Worker:
     def run(self) -> None:
         steps = self.config.steps
         first = self.curve.standing.update + 1
-        self._speak()
+        self._report()
         try:
             with closing(self._micro_batches(first)) as ahead:
                 self.curve.pause()
@@ -138,9 +142,9 @@ class Worker:
                         self._point(number, measure=measured)
                     if retention(number, self.config) or self._is_preempted(number):
                         self._save()
-                    self._speak()
+                    self._report()
         finally:
-            self._speak(at_once=True)
+            self._report(at_once=True)
 
     def _update(self, number: int, ahead: Iterator[MicroBatch]) -> None:
         rows = self.stream.rows(number)
@@ -158,12 +162,12 @@ class Worker:
                 ranks=self.ranks,
             )
         self.curve.add(number, rows, self.index, outcome, float(self.flops[rows].sum()))
-        if self.device.type == "cpu":  # on a GPU looking would mean waiting
-            self._look()
+        if self.device.type == "cpu":  # on a GPU this would wait for the device
+            self._collect()
 
     def _own_places(self, number: int) -> list[int]:
         """Which of an update's micro-batches are this rank's."""
-        return deal(self.flops[self.stream.rows(number)].tolist(), self.ranks.world_size)[self.ranks.rank]
+        return assign_by_cost(self.flops[self.stream.rows(number)].tolist(), self.ranks.world_size)[self.ranks.rank]
 
     def _micro_batches(self, first: int) -> Generator[MicroBatch]:
         """This rank's micro-batches from update `first` on, read ahead."""
@@ -183,10 +187,10 @@ class Worker:
         factor, warmup = self.config.learning_rate, self.config.warmup
         return learning_rate(number, d_model=self.plan.model.d_model, warmup=warmup, factor=factor)
 
-    def _look(self) -> None:
-        """Wait for the outcomes so far, and stop at one that is not finite unless told to skip."""
+    def _collect(self) -> None:
+        """Wait for the outcomes so far; one that is not finite is an error unless training.non_finite=skip."""
         try:
-            self.curve.look(skip=self.config.non_finite == "skip")
+            self.curve.collect(skip=self.config.non_finite == "skip")
         except NotFinite as bad:
             where = "" if bad.place is None else f" in {self._name(self.stream.positions(bad.update)[bad.place])}"
             raise UserError(
@@ -202,14 +206,14 @@ class Worker:
         return f"The last good checkpoint is that of update {self._saved:,}." if self._saved else "No checkpoint yet."
 
     def _point(self, number: int, *, measure: bool) -> None:
-        self._look()
+        self._collect()
         point = self.curve.point(learning_rate=self._rate(number))
         if measure:
             with self._autocast():
                 loss, nll = evaluate(self.model, self._dev_batches(), self.config.label_smoothing, self.ranks)
             point["dev_loss"], point["dev_perplexity"] = loss, math.exp(min(nll, 700))
             self.curve.pause()
-        self.say(as_metrics(point))
+        self.send(as_metrics(point))
 
     def _dev_batches(self) -> Iterator[Batch]:
         rows = range(self.ranks.rank, len(self.dev_index), self.ranks.world_size)
@@ -218,7 +222,7 @@ class Worker:
                 yield batch.to(self.device)
 
     def _save(self) -> None:
-        self._look()
+        self._collect()
         standing = self.curve.standing
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         standing.peak_memory_gb = max(standing.peak_memory_gb, memory)
@@ -226,20 +230,20 @@ class Worker:
         self._saved = standing.update
 
     def _is_preempted(self, number: int) -> bool:
-        """Whether a node of ours has newly been said to go: then what there is should be saved, and training goes on
-        until Ray Train restarts it without that node. Every rank asks after the same updates, and hears the same."""
-        if number < self._ask_after:
+        """Whether Ray has newly announced that a node will be taken away: then a checkpoint is due, and training goes
+        on until Ray Train restarts it without that node. Every rank checks after the same updates, with one answer."""
+        if number < self._check_preemption_from:
             return False
         notice = ray.train.get_preemption_info()
         nodes = notice.preempted_node_ids if notice else []
         found, self._leaving = nodes != self._leaving, nodes
         if found and nodes:
-            self.say(Note(f"A node is about to be taken away: a checkpoint of update {number:,} is saved."))
+            self.send(Note(f"A node is about to be taken away: a checkpoint of update {number:,} is saved."))
         now = time.perf_counter()
-        seconds = max(now - self._asked[1], 1e-9) / max(number - self._asked[0], 1)
-        self._asked = (number, now)
+        seconds = max(now - self._preemption_checked[1], 1e-9) / max(number - self._preemption_checked[0], 1)
+        self._preemption_checked = (number, now)
         pace = max(1, int(PREEMPTION_SECONDS / seconds))
-        self._ask_after = number + int(ray.train.collective.broadcast_from_rank_zero(pace))
+        self._check_preemption_from = number + int(ray.train.collective.broadcast_from_rank_zero(pace))
         return found and bool(nodes)
 
     def _autocast(self) -> torch.autocast:
@@ -247,7 +251,7 @@ class Worker:
 
     @contextmanager
     def _memory_guard(self, number: int) -> Iterator[None]:
-        """Say in a sentence what was too much."""
+        """Running out of memory as a UserError that says what to lower."""
         try:
             yield
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
@@ -258,35 +262,22 @@ class Worker:
                 f"shards.micro_batch_tokens: an update keeps its size, in more and smaller micro-batches."
             ) from error
 
-    def _speak(self, *, at_once: bool = False) -> None:
-        """Send the driver what there is to say, and how far we are, unless it heard from us just now."""
+    def _report(self, *, at_once: bool = False) -> None:
+        """Send the driver the events since the last report, and the progress, at most every REPORT_SECONDS."""
         now = time.monotonic()
-        if self.ranks.rank > 0 or (now - self._spoke < SPEAK_SECONDS and not at_once):
+        if self.ranks.rank > 0 or (now - self._reported_at < REPORT_SECONDS and not at_once):
             return
-        self._spoke = now
+        self._reported_at = now
         last = self.curve.points[-1] if self.curve.points else None
         detail = f"loss {last['loss']:.3f}, {last['tokens_per_second']:,.0f} tokens/s" if last else ""
         update = self.curve.standing.update
-        self.mailbox.put([*self._unsaid, Progress(update, self.config.steps, "updates", detail)], wait=at_once)
-        self._unsaid.clear()
+        self.mailbox.put([*self._unsent, Progress(update, self.config.steps, "updates", detail)], wait=at_once)
+        self._unsent.clear()
 
-    def say(self, *events: Event) -> None:
+    def send(self, *events: Event) -> None:
         if self.ranks.rank == 0:
-            self._unsaid += events
+            self._unsent += events
 
 
 def as_metrics(point: Point) -> Metrics:
     return Metrics(int(point["update"]), {name: value for name, value in point.items() if name != "update"})
-
-
-def measured_flops(device: torch.device, dtype: torch.dtype) -> float:
-    """This device's rate on a large matrix product, now: what a perfect training loop would reach."""
-    size = 1024 if device.type == "cpu" else 4096
-    square = torch.ones(size, size, device=device, dtype=dtype)
-    best = math.inf
-    for _ in range(4):
-        started = time.perf_counter()
-        product = square @ square
-        float(product[0, 0])  # waits for a GPU
-        best = min(best, time.perf_counter() - started)
-    return 2 * size**3 / best

@@ -1,12 +1,12 @@
-"""Give a trained model to CTranslate2, an engine that we did not write: the same weights must say the same words.
+"""Export a trained model to CTranslate2, an independent engine: the same weights must give the same translations.
 
 Reads   a model directory (config.json, model.safetensors, subwords.model)
 Writes  a CTranslate2 directory (config.json, model.bin, shared_vocabulary.json) with the subwords.model beside it
 
 Without a length penalty CTranslate2's search is ours (transformer/beam.py), and `CTranslate2Translator` then ranks what
 has finished by the paper's ((5 + length) / 6) ^ alpha; CTranslate2's own penalty is length ^ alpha. What remains apart:
-it hands over only the `beam` most probable of what has finished, and it cuts a translation that reaches the limit of
-its length where ours is made to say END.
+it returns only the `beam` most probable of what has finished, and it cuts a translation that reaches the limit of
+its length where ours is forced to END.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ import ray.data
 import torch
 
 from jobs.cluster.connect import require_resources
-from jobs.cluster.ray_map import let_all_work
+from jobs.cluster.ray_map import disable_backpressure
 from jobs.configs import Resources, TranslateConfig, TranslateResources
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
@@ -151,12 +151,12 @@ def _translated(
         num_cpus=on.cpus_per_actor,
         num_gpus=on.gpus_per_actor or None,
     )
-    let_all_work(data)
+    disable_backpressure(data)
     whole = sum(batch["size"] for batch in batches)
     sentences, tokens, size, started = 0, 0, 0, math.inf
-    for said in data.iter_rows():
-        sentences, tokens, size = sentences + said["sentences"], tokens + said["tokens"], size + said["size"]
-        started = min(started, said["started"])
+    for report in data.iter_rows():
+        sentences, tokens, size = sentences + report["sentences"], tokens + report["tokens"], size + report["size"]
+        started = min(started, report["started"])
         seconds = max(time.time() - started, 1e-9)
         left = seconds * (whole - size) / size
         yield sentences, f"{tokens / seconds:,.0f} tokens/s, {left:,.0f} s left"

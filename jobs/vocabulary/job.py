@@ -104,14 +104,14 @@ def sample(corpora: Artifact, counts: list[tuple[str, int]], config: VocabularyC
         for table in pair_files.read(corpora, piece, rows=50_000):
             numbers = np.arange(position, position + len(table), dtype=np.uint64)
             position += len(table)
-            chosen = np.flatnonzero(lottery(numbers, config.seed) < share)[: max(left, 0)]
+            chosen = np.flatnonzero(uniform_numbers(numbers, config.seed) < share)[: max(left, 0)]
             left -= len(chosen)
             for side in pair_files.SIDES:
                 yield from pc.take(table[side], chosen).to_pylist()
 
 
-def lottery(numbers: np.ndarray, seed: int) -> np.ndarray:
-    """A number in [0, 1) for each number: the same on every machine and in every release of NumPy (SplitMix64)."""
+def uniform_numbers(numbers: np.ndarray, seed: int) -> np.ndarray:
+    """A pseudo-random float in [0, 1) for each integer, the same on every machine and NumPy release (SplitMix64)."""
     start = np.uint64(seed * 0x632BE59BD9B4E019 % 2**64)
     mixed = (numbers + start) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -121,7 +121,7 @@ def lottery(numbers: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _sentence(config: VocabularyConfig, error: str, corpora: Artifact) -> str:
-    """What SentencePiece meant, in terms of what the user can do."""
+    """An error of SentencePiece as a sentence that says what to change."""
     if found := TOO_LARGE.search(error):
         return (
             f"vocabulary.size={config.size} is more than the text supports: it has at most {found[1]} subwords. "

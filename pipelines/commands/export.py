@@ -11,7 +11,7 @@ from pipelines.execution.model_directory import model_directory
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write the model for another engine; what it needs, and what differs, is said by jobs/translate/ctranslate2.py."""
+    """Write the model for another engine (jobs/translate/ctranslate2.py)."""
     output = Path(args.output or f"{Path(args.model).name}-{args.to}")
     if output.exists():
         raise UserError(f"{output} is there already: name another directory with --output.")

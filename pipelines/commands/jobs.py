@@ -11,7 +11,7 @@ from rich.table import Table
 
 from jobs.cluster.submit import client
 from jobs.durations import duration
-from pipelines.commands.submit import watch
+from pipelines.commands.submit import follow_job
 from pipelines.terminal.json_output import print_json
 from pipelines.terminal.step_events import readable
 
@@ -36,7 +36,7 @@ def logs(args: argparse.Namespace) -> int:
     connection = client.connect(args.address)
     job = client.find(connection, args.job)
     if args.follow:
-        return watch(connection, job, Console(highlight=False), None)
+        return follow_job(connection, job, Console(highlight=False), None)
     for line in client.log_lines(connection, job.id):
         print(readable(line))
     return 0

@@ -1,4 +1,4 @@
-"""`attn report`: where a recipe's report is, and what it says."""
+"""`attn report`: print a recipe's report and open its page."""
 
 from __future__ import annotations
 

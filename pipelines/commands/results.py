@@ -1,4 +1,4 @@
-"""`attn results`: what was measured, asked of MLflow, in the paper's layout where a table of the paper is meant."""
+"""`attn results`: the scores in MLflow, for a table of the paper in its layout."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def results(args: argparse.Namespace) -> int:
     if args.best:
         found = [best(found, args.best)]
     columns = table_rows(found, args.table) if args.table else [listed(result) for result in found]
-    say(columns, args.format)
+    print_rows(columns, args.format)
     return 0
 
 
 def listed(result: Result) -> dict[str, Any]:
     """A result as a line of a list."""
     low, high = result.metrics.get("bleu_low"), result.metrics.get("bleu_high")
-    return {  # the most telling first: a narrow screen shows as many as fit
+    return {  # the most important first: a narrow terminal shows as many as fit
         "recipe": result.recipe,
         "row": result.row,
         "set": result.set,
@@ -137,7 +137,7 @@ def number(value: float | None, digits: int) -> float | int | None:
     return round(value, digits) if digits else int(value)
 
 
-def say(rows: Sequence[Mapping[str, Any]], form: str) -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]], form: str) -> None:
     """Print rows that all have the same columns; a column that is empty everywhere is left out of a table."""
     if form == "json":
         print(json.dumps(list(rows), indent=1, ensure_ascii=False))
@@ -157,7 +157,7 @@ def say(rows: Sequence[Mapping[str, Any]], form: str) -> None:
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> None:
-    """As many columns as fit, the most telling first; all of them where nobody's screen is in the way."""
+    """As many columns as fit on a terminal, the most important first; all of them in a pipe or a file."""
     console = Console(highlight=False)
     widths = {name: max(len(name), *(len(cell(row[name])) for row in rows)) + 2 for name in columns}
     while console.is_terminal and len(columns) > 3 and sum(widths[name] for name in columns) > console.width + 2:

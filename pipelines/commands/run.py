@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     with output_to(log) as console:
         began = time.time()
-        _greet(console, recipe, planned, workspace)
+        _print_header(console, recipe, planned, workspace)
         tracker: Tracker | None = None
         try:
             if planned.to_do:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             if lost := tracker.close("FAILED" if outcome.failures else "FINISHED"):
                 console.print(f"{lost} writes to MLflow were lost: {shown(tracker.uri)} did not take them.")
         except KeyboardInterrupt:
-            _stopped(console, tracker)
+            _exit_interrupted(console, tracker)
         if outcome.failures:
             return _failed(console, outcome, log)
         made = len(outcome.made)
@@ -65,9 +65,9 @@ def run(args: argparse.Namespace) -> int:
         console.print(f"\n{made} steps made, {found} found done, in {duration(time.time() - began)}.")
         if outcome.made:
             made_steps = [each.step for each in planned.to_do if each.step.key in outcome.made]
-            said, took = how_far_off(made_steps, outcome.records, on)
-            if said:  # of one's own text nobody can tell
-                console.print(f"Steps added up: {duration(took)}; the plan had said {duration(said)}.")
+            estimated, took = how_far_off(made_steps, outcome.records, on)
+            if estimated:  # there is no estimate for text of unknown size
+                console.print(f"Steps added up: {duration(took)}; the plan had estimated {duration(estimated)}.")
         if targets[-1].stage is REPORT:
             report = workspace.artifact(targets[-1])
             run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report)
@@ -78,7 +78,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _greet(console: Console, recipe: Recipe, planned: Plan, workspace: Workspace) -> None:
+def _print_header(console: Console, recipe: Recipe, planned: Plan, workspace: Workspace) -> None:
     done = len(planned.steps) - len(planned.to_do)
     console.print(f"[bold]{recipe.summary}[/]")
     console.print(f"{len(planned.steps)} steps, {done} done already, in {workspace.uri}")
@@ -91,8 +91,8 @@ def _tracker(workspace: Workspace, recipe: Recipe) -> Tracker:
     return Tracker(uri, recipe.name, artifacts=artifacts, command=command)
 
 
-def _stopped(console: Console, tracker: Tracker | None) -> NoReturn:
-    """Ctrl-C: say that nothing is lost, close the books, and leave at once, whatever the threads are waiting for.
+def _exit_interrupted(console: Console, tracker: Tracker | None) -> NoReturn:
+    """Ctrl-C: print that nothing is lost, close the tracking, and exit at once, whatever the threads are waiting for.
 
     A Ray that was started here ends with this process; shutting it down under threads that use it would not end well.
     """
@@ -112,5 +112,5 @@ def _failed(console: Console, outcome: Outcome, log: Path) -> int:
 
 
 def _is_sentence(text: str) -> bool:
-    """Did we write it for the user, or is it a surprise?"""
+    """Whether a failure is a UserError, and not the name of an exception with its message."""
     return not text.partition(":")[0].endswith(("Error", "Exception"))

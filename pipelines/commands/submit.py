@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import hashlib
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -21,39 +20,38 @@ from pipelines.recipes import from_arguments
 from pipelines.steps.fingerprint import LENGTH
 from pipelines.steps.plan import Plan, plan
 from pipelines.steps.step import Step
+from pipelines.terminal.findings import print_findings
 from pipelines.terminal.remote_log import follow_lines
 from pipelines.tracking.writer import tracking_uri
-
-MARKS = {"ok": "[green]ok[/]  ", "but": "[yellow]but[/] ", "no": "[red]no[/]  "}
 
 
 def submit(args: argparse.Namespace) -> int:
     recipe, targets = from_arguments.targets(args)
     workspace = Workspace(args.workspace)
-    submission = submission_of(args, recipe.name, question(targets), workspace)
+    submission = make_submission(args, recipe.name, target_fingerprint(targets), workspace)
     connection = client.connect(args.address)
     console = Console(highlight=False)
     with console.status("Looking at the cluster"):
         findings = client.examine(connection, submission)
-    _say(console, (finding for finding in findings if finding.level != "ok"))
-    client.require(findings)
+    print_findings(console, (finding for finding in findings if finding.level != "ok"))
+    client.require_no_error(findings)
     job, started = client.submit(connection, submission)
     console.print(f"{'Submitted' if started else 'Already under way'}: {job.id}", soft_wrap=True)
     if not args.follow:
         console.print(f"Watch it with: attn logs {job.id} --address {connection.address} --follow", soft_wrap=True)
         return 0
-    return watch(connection, job, console, _plan_or_none(targets, workspace))
+    return follow_job(connection, job, console, _plan_or_none(targets, workspace))
 
 
-def question(targets: Sequence[Step]) -> str:
-    """What is asked for, named as a result is: two who ask for the same thing meet."""
+def target_fingerprint(targets: Sequence[Step]) -> str:
+    """A name for the steps to reach: the same request has the same name, so that it is not run twice at once."""
     if len(targets) == 1:
         return targets[0].fingerprint
     return hashlib.sha256(" ".join(step.key for step in targets).encode()).hexdigest()[:LENGTH]
 
 
-def submission_of(args: argparse.Namespace, recipe: str, fingerprint: str, workspace: Workspace) -> Submission:
-    """The words that were typed, less those that are about submitting, as the words of a run on the cluster."""
+def make_submission(args: argparse.Namespace, recipe: str, fingerprint: str, workspace: Workspace) -> Submission:
+    """The arguments of `attn submit` without those about submitting, as arguments of `attn run` on the cluster."""
     words = [recipe, "--on", args.on, "--workspace", workspace.uri]
     for change in args.changes:
         words += ["--set", change]
@@ -77,15 +75,15 @@ def submission_of(args: argparse.Namespace, recipe: str, fingerprint: str, works
 
 
 def _plan_or_none(targets: list[Step], workspace: Workspace) -> Plan | None:
-    """The steps to show. A workspace that only the cluster can reach is no reason not to watch."""
+    """The steps to show; None where only the cluster can reach the workspace."""
     try:
         return plan(targets, workspace)
     except (UserError, OSError):
         return None
 
 
-def watch(connection: client.Connection, job: SubmittedJob, console: Console, steps: Plan | None) -> int:
-    """Until the job is over; Ctrl-C ends the watching, not the job."""
+def follow_job(connection: client.Connection, job: SubmittedJob, console: Console, steps: Plan | None) -> int:
+    """Follow a job until it ends; Ctrl-C ends the following, not the job."""
     try:
         follow_lines(client.log_lines(connection, job.id, follow=True), console, steps)
     except KeyboardInterrupt:
@@ -97,7 +95,7 @@ def watch(connection: client.Connection, job: SubmittedJob, console: Console, st
 
 
 def examine(args: argparse.Namespace, recipe: str, workspace: Workspace) -> list[Finding]:
-    """For `attn doctor --address http://...`: what a submission to this cluster would be told."""
+    """For `attn doctor --address http://...`: the checks that a submission to this cluster would go through."""
     submission = Submission(
         recipe=recipe,
         fingerprint="",
@@ -107,9 +105,3 @@ def examine(args: argparse.Namespace, recipe: str, workspace: Workspace) -> list
         tracking=None if tracking_uri(workspace).startswith("sqlite:") else tracking_uri(workspace),
     )
     return client.examine(client.connect(args.address), submission)
-
-
-def _say(console: Console, findings: Iterable[Finding]) -> None:
-    for finding in findings:
-        console.print(f"{MARKS[finding.level]}{finding.what:<12} {finding.sentence}", soft_wrap=True)
-    sys.stdout.flush()

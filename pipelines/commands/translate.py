@@ -21,7 +21,7 @@ BATCH = 32  # lines of a file translated together; a person at a terminal gets e
 PICTURED = 20  # sentences in one page of attention pictures
 
 
-def search_asked(args: argparse.Namespace) -> SearchConfig:
+def search_config(args: argparse.Namespace) -> SearchConfig:
     beam = args.beam if args.beam is not None else max(SearchConfig.beam, args.n_best)
     alpha = args.alpha if args.alpha is not None else SearchConfig.alpha
     try:
@@ -31,14 +31,14 @@ def search_asked(args: argparse.Namespace) -> SearchConfig:
 
 
 def translate(args: argparse.Namespace) -> int:
-    search = search_asked(args)
+    search = search_config(args)
     with model_directory(args) as directory:
         if args.attention:
             return _attention(args, directory)
         translator = _engine(args.engine, directory)
         for batch in _batches(args):
             for source, found in zip(batch, translator.translate(batch, search), strict=True):
-                _say(args, source, found)
+                _print_translation(args, source, found)
             sys.stdout.flush()
     return 0
 
@@ -72,7 +72,7 @@ def _batches(args: argparse.Namespace) -> Iterator[list[str]]:
         yield batch
 
 
-def _say(args: argparse.Namespace, source: str, found: Translation) -> None:
+def _print_translation(args: argparse.Namespace, source: str, found: Translation) -> None:
     if args.json:
         print_json({"source": source, **asdict(found)})
     elif args.n_best > 1:

@@ -1,7 +1,7 @@
 """Where results live: one directory per step, `<stage>/<fingerprint>`, whole when its record is there.
 
 A local directory or an object store's address. What this file promises: a record is read whole or refused with a
-sentence, and one step is made by one process at a time, whoever dies.
+sentence, and one step is made by one process at a time, even if one dies.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Workspace:
         return record
 
     def records(self, steps: Sequence[Step]) -> list[Mapping[str, Any] | None]:
-        """Those of many steps. A store far away takes its time for each, so many are asked for at once."""
+        """Those of many steps, read in parallel: a remote store takes long for each."""
         with ThreadPoolExecutor(1 if self.is_local else AT_ONCE) as pool:
             return list(pool.map(self.record, steps))
 
@@ -116,7 +116,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def claim(self, step: Step) -> Iterator[bool]:
-        """Try to be the one who makes this step. False: somebody else is at it."""
+        """Try to lock this step. False: another process is making it."""
         lock: Lock | None = self.artifact(step).store.try_lock(self.artifact(step).at(".lock"))
         try:
             yield lock is not None

@@ -1,6 +1,6 @@
 """The rows of Table 3, each a difference from one base: written once, applied to the paper's base or to a small one.
 
-A row says what it multiplies, or puts in place of, in the base, so that it means the same on a base of any size.
+A row is a factor on fields of the base, or values for them, so that it means the same on a base of any size.
 Adding a row is adding a line.
 """
 

@@ -57,7 +57,7 @@ def count(amount: float) -> str:
 
 
 def headline(record: Mapping[str, Any]) -> str:
-    """The figure that says most about a result."""
+    """The most important figure of a result."""
     facts = record["facts"]
     if "bleu" in facts:
         return f"BLEU {facts['bleu']:.1f}"

@@ -1,1 +1,1 @@
-"""Everything that is run, in MLflow: written, asked for, registered."""
+"""Everything that is run, in MLflow: written, queried, registered."""

@@ -90,7 +90,7 @@ def measured_at(run: Run) -> str:
 
 
 def quoted(where: str) -> str:
-    """MLflow keeps params as text: params.num_heads = 8 is asked as params.num_heads = '8'."""
+    """MLflow keeps params as text: params.num_heads = 8 becomes params.num_heads = '8'."""
     return re.sub(r"(params\.\S+\s*(?:!=|=)\s*)([\w.+-]+)", r"\1'\2'", where)
 
 

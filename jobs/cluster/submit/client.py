@@ -1,6 +1,6 @@
 """A Ray cluster's job server: submit a recipe, list, follow, stop. Queue, logs and restarts are Ray's own.
 
-`connect` once, then `examine` (is all well there, in plain words), `submit`, `listing`, `find`, `log_lines`, `stop`.
+`connect` once, then `examine` (checks), `submit`, `listing`, `find`, `log_lines`, `stop`.
 Every request carries the token where the cluster asks for one; no token goes to a cluster that does not.
 """
 
@@ -27,7 +27,7 @@ import ray
 from ray.exceptions import AuthenticationError
 from ray.job_submission import JobSubmissionClient
 
-from jobs.cluster.submit.code_bundle import fill_parcel
+from jobs.cluster.submit.code_bundle import fill_bundle
 from jobs.cluster.submit.preflight import MARK
 from jobs.cluster.submit.submission import (
     ClusterFacts,
@@ -35,22 +35,22 @@ from jobs.cluster.submit.submission import (
     Node,
     Submission,
     SubmittedJob,
+    check_cluster,
     entrypoint,
+    find_running,
     interpreter_of,
     job_from,
-    judge,
     next_id,
     refuse_secrets,
-    under_way,
     whole_lines,
-    without_rays_lines,
+    without_ray_lines,
 )
 from jobs.errors import UserError
 
 T = TypeVar("T")
 DEFAULT_ADDRESS = "http://127.0.0.1:8265"
-PATIENCE = 10.0  # seconds for an answer of the job server
-PREFLIGHT_PATIENCE = 180.0  # seconds for the look around, the cluster's first start of our code included
+ANSWER_TIMEOUT_S = 10.0  # of the job server
+PREFLIGHT_TIMEOUT_S = 180.0  # for the preflight job, the first start of our code on the cluster included
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Connection:
     client: Any  # JobSubmissionClient
 
 
-# --- finding the door --------------------------------------------------------------------------------------------
+# --- connecting --------------------------------------------------------------------------------------------------
 
 
 def connect(address: str | None = None) -> Connection:
@@ -73,8 +73,8 @@ def connect(address: str | None = None) -> Connection:
         )
     headers = _authorisation(address)
     _get(address, "/api/version", headers)
-    logging.getLogger("ray").setLevel(logging.WARNING)  # it would tell of every package it uploads
-    return Connection(address, headers, _politely(lambda: JobSubmissionClient(address, headers=dict(headers)), address))
+    logging.getLogger("ray").setLevel(logging.WARNING)  # it logs every package it uploads
+    return Connection(address, headers, _call(lambda: JobSubmissionClient(address, headers=dict(headers)), address))
 
 
 def _authorisation(address: str) -> dict[str, str]:
@@ -104,7 +104,7 @@ def _token() -> str:
 def _get(address: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
     request = urllib.request.Request(address + path, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_S) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
     except urllib.error.HTTPError as error:
@@ -120,8 +120,8 @@ def _get(address: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
         raise UserError(f"No Ray cluster answers at {address} ({why}). Is it up, and is its port forwarded?") from error
 
 
-def _politely(act: Callable[[], T], address: str, job: str = "") -> T:
-    """Ray's errors as sentences. None of them repeats a header."""
+def _call(act: Callable[[], T], address: str, job: str = "") -> T:
+    """Call Ray; its errors become UserErrors, none of which repeats a header."""
     try:
         return act()
     except AuthenticationError:
@@ -137,16 +137,16 @@ def _politely(act: Callable[[], T], address: str, job: str = "") -> T:
         raise UserError(f"The cluster at {address} refused: {''.join(last).strip(' .')}.") from error
 
 
-# --- looking before leaping --------------------------------------------------------------------------------------
+# --- checks before submitting ------------------------------------------------------------------------------------
 
 
-def facts_of(connection: Connection) -> ClusterFacts:
-    """What the cluster says of itself: versions, nodes, whether more can come."""
+def cluster_facts(connection: Connection) -> ClusterFacts:
+    """Versions, nodes and autoscaling of the cluster, from its dashboard."""
 
-    def ask(path: str) -> Any:
+    def get(path: str) -> Any:
         return _get(connection.address, path, connection.headers)["data"]
 
-    metadata, listed = ask("/api/v0/cluster_metadata"), ask("/api/v0/nodes?detail=1&limit=10000")["result"]["result"]
+    metadata, listed = get("/api/v0/cluster_metadata"), get("/api/v0/nodes?detail=1&limit=10000")["result"]["result"]
     nodes = tuple(
         Node(
             id=node["node_id"],
@@ -163,8 +163,8 @@ def facts_of(connection: Connection) -> ClusterFacts:
         ray=metadata["rayVersion"],
         python=metadata["pythonVersion"],
         nodes=nodes,
-        autoscales=_autoscales(ask("/api/cluster_status")),
-        interpreter=interpreter_of((ask(f"/nodes/{head}")["detail"].get("cmdline") or []) if head else []),
+        autoscales=_autoscales(get("/api/cluster_status")),
+        interpreter=interpreter_of((get(f"/nodes/{head}")["detail"].get("cmdline") or []) if head else []),
     )
 
 
@@ -175,21 +175,23 @@ def _autoscales(status: Any) -> bool:
     return any(kind != f"node_{node}" for node, kind in types.items())
 
 
-def examine(connection: Connection, submission: Submission, *, look_around: bool = True) -> list[Finding]:
-    """Everything that could be wrong, in plain words. `look_around` runs a short job there, to ask every node."""
+def examine(connection: Connection, submission: Submission, *, preflight: bool = True) -> list[Finding]:
+    """All checks of a cluster against a submission. `preflight` runs a short job there that checks every node."""
     refuse_secrets(submission)
-    facts = facts_of(connection)
-    door = "with a token" if connection.headers else "and asks for no token: anyone who reaches it can run code there"
-    findings = [Finding("ok" if connection.headers else "but", "cluster", f"{connection.address} answers, {door}")]
-    findings += judge(submission, facts, ray=ray.__version__, python=platform.python_version())
-    if look_around and not any(finding.level == "no" for finding in findings):
+    facts = cluster_facts(connection)
+    access = "with a token" if connection.headers else "and asks for no token: anyone who reaches it can run code there"
+    findings = [
+        Finding("ok" if connection.headers else "warning", "cluster", f"{connection.address} answers, {access}")
+    ]
+    findings += check_cluster(submission, facts, ray=ray.__version__, python=platform.python_version())
+    if preflight and not any(finding.level == "error" for finding in findings):
         findings += _preflight(connection, submission, facts)
     return findings
 
 
-def require(findings: Iterable[Finding]) -> None:
+def require_no_error(findings: Iterable[Finding]) -> None:
     """Refuse with every reason at once."""
-    reasons = [f"{finding.what}: {finding.sentence}" for finding in findings if finding.level == "no"]
+    reasons = [f"{finding.what}: {finding.sentence}" for finding in findings if finding.level == "error"]
     if reasons:
         raise UserError("The cluster cannot run this. " + "; ".join(reasons) + ".")
 
@@ -200,16 +202,16 @@ def _preflight(connection: Connection, submission: Submission, facts: ClusterFac
         [facts.interpreter, "-m", "jobs.cluster.submit.preflight", submission.workspace, submission.tracking or ""]
     )
     _send(connection, submission, job, command, {"attn.preflight": submission.recipe})
-    _wait(connection, job, PREFLIGHT_PATIENCE)
+    _wait(connection, job, PREFLIGHT_TIMEOUT_S)
     text = connection.client.get_job_logs(job)
     reports = [line.removeprefix(MARK) for line in text.splitlines() if line.startswith(MARK)]
     if not reports:
-        last = next((line for line in reversed(text.splitlines()) if line.strip()), "it said nothing")
-        yield Finding("no", "code", f"our code does not start there: {last.strip()}")
+        last = next((line for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
+        yield Finding("error", "code", f"our code does not start there: {last.strip()}")
         return
     report = json.loads(reports[-1])
     if report["missing"]:
-        yield Finding("no", "code", f"the nodes lack {', '.join(report['missing'])}: use the image (infra/docker)")
+        yield Finding("error", "code", f"the nodes lack {', '.join(report['missing'])}: use the image (infra/docker)")
         return
     yield Finding("ok", "code", f"starts on the cluster, Python {report['python']}")
     for what, key, address in (
@@ -218,7 +220,7 @@ def _preflight(connection: Connection, submission: Submission, facts: ClusterFac
     ):
         trouble = [f"{node['node']}: {node[key]}" for node in report["nodes"] if node[key]]
         if trouble:
-            yield Finding("no", what, f"{address} cannot be used from {'; '.join(trouble[:3])}")
+            yield Finding("error", what, f"{address} cannot be used from {'; '.join(trouble[:3])}")
         elif address:
             yield Finding("ok", what, f"{address} is there for all {len(report['nodes'])} nodes")
 
@@ -236,27 +238,27 @@ def _wait(connection: Connection, job: str, seconds: float) -> None:
 
 
 def submit(connection: Connection, submission: Submission) -> tuple[SubmittedJob, bool]:
-    """Start it, or find it already under way: the job, and whether this call started it."""
+    """Start a job, or find the same one running already. Returns the job and whether this call started it."""
     refuse_secrets(submission)
     known = listing(connection)
-    same = under_way(submission, known)
+    same = find_running(submission, known)
     if same:
         return same, False
-    job, facts = next_id(submission, known), facts_of(connection)
+    job, facts = next_id(submission, known), cluster_facts(connection)
     try:
         _send(connection, submission, job, entrypoint(submission, facts.interpreter), submission.metadata)
     except UserError as error:
         if "already exists" not in str(error):
             raise
-        return find(connection, job), False  # somebody asked the same between our look and our word
+        return find(connection, job), False  # submitted by another client since we listed the jobs
     return find(connection, job), True
 
 
 def _send(connection: Connection, submission: Submission, job: str, command: str, metadata: dict[str, str]) -> None:
-    with tempfile.TemporaryDirectory(prefix="attn-") as parcel:
-        fill_parcel(Path(parcel), submission.carried)
-        runtime = {"working_dir": parcel, "env_vars": submission.environment}
-        _politely(
+    with tempfile.TemporaryDirectory(prefix="attn-") as bundle:
+        fill_bundle(Path(bundle), submission.carried)
+        runtime = {"working_dir": bundle, "env_vars": submission.environment}
+        _call(
             lambda: connection.client.submit_job(
                 entrypoint=command,
                 submission_id=job,
@@ -270,7 +272,7 @@ def _send(connection: Connection, submission: Submission, job: str, command: str
 
 def listing(connection: Connection) -> list[SubmittedJob]:
     """Our jobs on the cluster, newest first."""
-    found = [job_from(details) for details in _politely(connection.client.list_jobs, connection.address)]
+    found = [job_from(details) for details in _call(connection.client.list_jobs, connection.address)]
     return sorted((job for job in found if job.recipe), key=lambda job: job.started or 0.0, reverse=True)
 
 
@@ -279,21 +281,21 @@ def find(connection: Connection, name: str) -> SubmittedJob:
     of_recipe = [job for job in listing(connection) if job.recipe == name]
     if of_recipe:
         return of_recipe[0]
-    return job_from(_politely(lambda: connection.client.get_job_info(name), connection.address, name))
+    return job_from(_call(lambda: connection.client.get_job_info(name), connection.address, name))
 
 
 def stop(connection: Connection, job: str) -> bool:
     """Ask it to stop; False if it was over already. What it finished stays; the same submission carries on."""
-    return bool(_politely(lambda: connection.client.stop_job(job), connection.address, job))
+    return bool(_call(lambda: connection.client.stop_job(job), connection.address, job))
 
 
 def log_lines(connection: Connection, job: str, *, follow: bool = False) -> Iterator[str]:
-    """What the job has said, line by line; with `follow`, until it is over, through lost connections."""
+    """The lines of a job's log; with `follow`, until the job is over, through lost connections."""
     if not follow:
-        text = _politely(lambda: connection.client.get_job_logs(job), connection.address, job)
-        yield from without_rays_lines(whole_lines([text]))
+        text = _call(lambda: connection.client.get_job_logs(job), connection.address, job)
+        yield from without_ray_lines(whole_lines([text]))
     else:
-        yield from without_rays_lines(whole_lines(_chunks(connection, job)))
+        yield from without_ray_lines(whole_lines(_chunks(connection, job)))
 
 
 def _chunks(connection: Connection, job: str, tries: int = 10) -> Iterator[str]:

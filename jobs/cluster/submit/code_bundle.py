@@ -1,6 +1,6 @@
 """What is sent to a cluster with a recipe: our code, the profiles, the files that its arguments name. Standard library.
 
-Put together file by file, so that no data, no history and no environment goes along by accident.
+Collected file by file, so that no data, no history and no environment is sent by accident.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import jobs
 from jobs.errors import UserError
 
 PACKAGES = ("transformer", "jobs", "pipelines", "infra")
-LARGEST_PARCEL = 20 * 2**20  # bytes; the code is about one megabyte, anything near this is a mistake
-CARRIED = "carried"  # where the user's own files stand in the parcel
+LARGEST_BUNDLE = 20 * 2**20  # bytes; the code is about one megabyte, anything near this is a mistake
+CARRIED = "carried"  # directory of the user's own files in the bundle
 
 
-def fill_parcel(directory: Path, carried: Sequence[str] = ()) -> int:
-    """Copy what the cluster needs of this project into `directory`, and nothing else; how many bytes that is."""
+def fill_bundle(directory: Path, carried: Sequence[str] = ()) -> int:
+    """Copy what the cluster needs of this project into `directory`; returns its size in bytes."""
     root = Path(jobs.__file__).parent.parent
     for package in PACKAGES:
         for file in _files(root / package):
@@ -33,10 +33,10 @@ def fill_parcel(directory: Path, carried: Sequence[str] = ()) -> int:
         shutil.copyfile(path, directory / CARRIED / Path(path).name)
     sizes = {file: file.stat().st_size for file in directory.rglob("*") if file.is_file()}
     total = sum(sizes.values())
-    if total > LARGEST_PARCEL:
+    if total > LARGEST_BUNDLE:
         largest = max(sizes, key=lambda file: sizes[file])
         raise UserError(
-            f"{total / 2**20:.0f} MB would be sent to the cluster, {LARGEST_PARCEL / 2**20:.0f} MB is the most; the "
+            f"{total / 2**20:.0f} MB would be sent to the cluster, {LARGEST_BUNDLE / 2**20:.0f} MB is the most; the "
             f"largest file is {largest.relative_to(directory)} ({sizes[largest] / 2**20:.0f} MB). Data belongs in the "
             f"workspace, not beside the code."
         )

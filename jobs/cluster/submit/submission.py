@@ -20,7 +20,7 @@ from jobs.configs import Resources
 from jobs.errors import UserError
 
 SECRETS = re.compile(r"secret|password|token|access_key|credential|sas|signature", re.IGNORECASE)
-RAYS_LINES = re.compile(r"Running entrypoint for job |[\d-]+ [\d:,]+\s+INFO job_manager\.py")
+RAY_LINES = re.compile(r"Running entrypoint for job |[\d-]+ [\d:,]+\s+INFO job_manager\.py")
 RUNNING = ("waiting", "running")
 
 
@@ -29,7 +29,7 @@ class Submission:
     """A recipe, as it will be run on the cluster."""
 
     recipe: str
-    fingerprint: str  # of its last step: the same question has the same one
+    fingerprint: str  # of its last step: the same request has the same one
     arguments: tuple[str, ...]  # what follows `attn run`: the recipe and its options
     profile: Resources
     workspace: str
@@ -45,7 +45,7 @@ class Submission:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the cluster's list of jobs says of it."""
+        """For the cluster's list of jobs."""
         return {
             "attn.recipe": self.recipe,
             "attn.fingerprint": self.fingerprint,
@@ -66,13 +66,13 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterFacts:
-    """What a cluster says of itself."""
+    """Versions and resources of a cluster."""
 
     address: str
     ray: str
     python: str
     nodes: tuple[Node, ...]
-    autoscales: bool  # more nodes may come when they are asked for
+    autoscales: bool  # nodes may be added on demand
     interpreter: str  # the Python that Ray itself runs with on the head
 
     def total(self, resource: str) -> float:
@@ -81,9 +81,9 @@ class ClusterFacts:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `no` stops a submission, `but` does not."""
+    """The result of one check. An error stops a submission, a warning does not."""
 
-    level: Literal["ok", "but", "no"]
+    level: Literal["ok", "warning", "error"]
     what: str
     sentence: str
 
@@ -134,7 +134,7 @@ def job_from(details: Any) -> SubmittedJob:
 
 
 def submission_id(recipe: str, fingerprint: str, attempt: int = 1) -> str:
-    """The same for the same question, so that two who ask it at once meet; a further attempt carries its number."""
+    """The same for the same request, so that two at once become one job; a further attempt carries its number."""
     name = re.sub(r"[^a-z0-9]+", "-", recipe.lower()).strip("-")
     return f"attn-{name}-{fingerprint[:12]}" + (f"-{attempt}" if attempt > 1 else "")
 
@@ -148,14 +148,14 @@ def next_id(submission: Submission, known: Iterable[SubmittedJob]) -> str:
     return submission_id(submission.recipe, submission.fingerprint, attempt)
 
 
-def under_way(submission: Submission, known: Iterable[SubmittedJob]) -> SubmittedJob | None:
-    """The job that answers the same question at this moment, if there is one."""
+def find_running(submission: Submission, known: Iterable[SubmittedJob]) -> SubmittedJob | None:
+    """The job of the same request that is waiting or running, if there is one."""
     same = [job for job in known if job.fingerprint == submission.fingerprint and not job.is_over]
     return max(same, key=lambda job: job.started or 0.0) if same else None
 
 
 def entrypoint(submission: Submission, interpreter: str) -> str:
-    """The command that the cluster runs, in the code bundle's directory; it reports in JSON, for whoever follows it."""
+    """The command that the cluster runs, in the code bundle's directory; it reports its steps in JSON."""
     places = {path: f"{CARRIED}/{Path(path).name}" for path in submission.carried}
     arguments = [places.get(argument, argument) for argument in submission.arguments]
     return shlex.join([interpreter, "-m", "pipelines.cli", "run", *arguments, "--events", "json"])
@@ -183,7 +183,7 @@ def is_loopback(address: str) -> bool:
 # --- what must be true -------------------------------------------------------------------------------------------
 
 
-def judge(submission: Submission, facts: ClusterFacts, *, ray: str, python: str) -> list[Finding]:
+def check_cluster(submission: Submission, facts: ClusterFacts, *, ray: str, python: str) -> list[Finding]:
     """The cluster against this machine (`ray`, `python`: its versions) and against what the profile asks for."""
     return [*_versions(facts, ray, python), *_resources(submission.profile, facts), *_places(submission, facts)]
 
@@ -192,12 +192,14 @@ def _versions(facts: ClusterFacts, ray: str, python: str) -> Iterator[Finding]:
     if facts.ray == ray:
         yield Finding("ok", "Ray", f"{ray} here and there")
     else:
-        yield Finding("no", "Ray", f"the cluster runs {facts.ray} and this is {ray}: use the image of this version")
+        yield Finding("error", "Ray", f"the cluster runs {facts.ray} and this is {ray}: use the image of this version")
     minor, theirs = (".".join(version.split(".")[:2]) for version in (python, facts.python))
     if minor == theirs:
         yield Finding("ok", "Python", f"{minor} here and there")
     else:
-        yield Finding("no", "Python", f"the cluster runs {theirs} and this is {minor}: use the image of this version")
+        yield Finding(
+            "error", "Python", f"the cluster runs {theirs} and this is {minor}: use the image of this version"
+        )
 
 
 def _resources(profile: Resources, facts: ClusterFacts) -> Iterator[Finding]:
@@ -211,41 +213,49 @@ def _resources(profile: Resources, facts: ClusterFacts) -> Iterator[Finding]:
         if have >= wanted:
             yield Finding("ok", f"{name}s", f"{have:g}, and {profile.name} asks for {wanted:g}")
         elif facts.autoscales:
-            yield Finding("but", f"{name}s", f"{have:g} now, {profile.name} asks for {wanted:g}: nodes must be added")
+            yield Finding(
+                "warning", f"{name}s", f"{have:g} now, {profile.name} asks for {wanted:g}: nodes must be added"
+            )
         elif have >= needed:
-            yield Finding("but", f"{name}s", f"{have:g}, fewer than the {wanted:g} of {profile.name}: slower")
+            yield Finding("warning", f"{name}s", f"{have:g}, fewer than the {wanted:g} of {profile.name}: slower")
         else:
             yield Finding(
-                "no", f"{name}s", f"{have:g}, and {profile.name} needs {needed:g}: choose another --on or add nodes"
+                "error", f"{name}s", f"{have:g}, and {profile.name} needs {needed:g}: choose another --on or add nodes"
             )
-    store, asked = facts.total("object_store_memory") / 2**30, profile.data.memory_gb
-    if store < asked and not facts.autoscales:
-        yield Finding("but", "memory", f"{store:.1f} GB for objects, {profile.name} plans with {asked:g}: data spills")
+    store, planned = facts.total("object_store_memory") / 2**30, profile.data.memory_gb
+    if store < planned and not facts.autoscales:
+        yield Finding(
+            "warning", "memory", f"{store:.1f} GB for objects, {profile.name} plans with {planned:g}: data spills"
+        )
 
 
 def _places(submission: Submission, facts: ClusterFacts) -> Iterator[Finding]:
     if "://" not in submission.workspace:
         if not os.path.isabs(submission.workspace):
-            yield Finding("no", "workspace", f"{submission.workspace} is not an absolute path")
+            yield Finding("error", "workspace", f"{submission.workspace} is not an absolute path")
         elif facts.autoscales:
             yield Finding(
-                "no",
+                "error",
                 "workspace",
                 f"{submission.workspace} is a local path, which nodes that are still to come would not have: "
                 f"give an object store, such as --workspace s3://bucket/attn",
             )
         elif len(facts.nodes) > 1:
-            yield Finding("but", "workspace", f"{submission.workspace} is a local path: every node must mount it")
+            yield Finding("warning", "workspace", f"{submission.workspace} is a local path: every node must mount it")
         elif not is_loopback(facts.address):
-            yield Finding("but", "workspace", f"{submission.workspace} will be a directory there, not on this machine")
+            yield Finding(
+                "warning", "workspace", f"{submission.workspace} will be a directory there, not on this machine"
+            )
     for word in submission.arguments:
         name, _, value = word.partition("=")
         if value and os.path.isfile(value) and not is_loopback(facts.address):
             yield Finding(
-                "no", name, f"{value} is a file of this machine, which the cluster does not have: put it there"
+                "error", name, f"{value} is a file of this machine, which the cluster does not have: put it there"
             )
     if submission.tracking and is_loopback(submission.tracking) and not is_loopback(facts.address):
-        yield Finding("no", "MLflow", f"{submission.tracking} is this machine's own address: the cluster has another")
+        yield Finding(
+            "error", "MLflow", f"{submission.tracking} is this machine's own address: the cluster has another"
+        )
 
 
 # --- what comes back ---------------------------------------------------------------------------------------------
@@ -261,9 +271,9 @@ def whole_lines(chunks: Iterable[str]) -> Iterator[str]:
         yield rest
 
 
-def without_rays_lines(lines: Iterable[str]) -> Iterator[str]:
-    """What the job itself says. Ray writes of starting it into the same file, and not always before the job begins."""
-    return (line for line in lines if not RAYS_LINES.match(line))
+def without_ray_lines(lines: Iterable[str]) -> Iterator[str]:
+    """The job's own lines: Ray logs its start into the same file, not always before the job begins."""
+    return (line for line in lines if not RAY_LINES.match(line))
 
 
 def interpreter_of(raylet_command: Sequence[str]) -> str:
