@@ -1,4 +1,4 @@
-"""`attn`: the command line. This file parses arguments; each command is a module of pipelines/commands, loaded when used.
+"""`attn`: the command line. This file parses arguments; each command is a module of pipelines/commands.
 
 `--help`, `recipes` and `plan` load neither Ray, torch nor MLflow and answer at once.
 """

@@ -99,7 +99,7 @@ def shape(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table: the heading above it and its neighbours, its own name, and the text and class of a cell."""
+    """A column of the table: the heading above it and its neighbours, its name, and the text and class of a cell."""
 
     group: str
     name: str

@@ -24,14 +24,15 @@ class StepEvent:
     name: str
     time: float  # seconds since 1970
     state: str
-    text: str  # the event in words, for a line of a log
+    text: str = ""  # the event in words, for a line of a log
     note: str = ""  # a few words to stand beside the step until the next event
     progress: Progress | None = None
     silent: float = 0.0  # seconds since the step last reported, where that is long ago
 
 
 def json_line(event: StepEvent) -> str:
-    return json.dumps({"attn_step": event.key, **{name: value for name, value in asdict(event).items() if value}})
+    fields = asdict(event)
+    return json.dumps({"attn_step": fields.pop("key"), **{name: value for name, value in fields.items() if value}})
 
 
 def text_line(event: StepEvent) -> str:
@@ -44,10 +45,9 @@ def parse_line(line: str) -> StepEvent | None:
         return None
     try:
         fields: dict[str, Any] = json.loads(line)
-        del fields["attn_step"]
-        if fields.get("progress"):
+        if "progress" in fields:
             fields["progress"] = Progress(**fields["progress"])
-        return StepEvent(**fields)
+        return StepEvent(key=fields.pop("attn_step"), **fields)
     except (ValueError, TypeError):  # cut short, or of another version
         return None
 
