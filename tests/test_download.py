@@ -15,13 +15,13 @@ import pytest
 from loopback_mirror import Mirror, serving
 
 from jobs.configs import Archive
-from jobs.corpora.download import Patience, download, downloads_of, fetch_archives, stored_name
+from jobs.corpora.download import RetryPolicy, download, downloads_of, fetch_archives, stored_name
 from jobs.errors import UserError
 from jobs.events import Event, Progress
 from jobs.storage.artifacts import Artifact
 
 DATA = Random(1).randbytes(100_000)
-HASTY = Patience(stalled=1.0, tries=2, pause=0.01)
+HASTY = RetryPolicy(stalled=1.0, tries=2, pause=0.01)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ class Corpus:
         self.out = Artifact(str(workspace / "corpora" / "0123"))
         self.events: list[Event] = []
         where = str(directory) if directory else None
-        self.places = fetch_archives(archives, self.out, where, at_once=at_once, log=self.events.append, patience=HASTY)
+        self.places = fetch_archives(archives, self.out, where, at_once=at_once, log=self.events.append, retry=HASTY)
 
 
 def test_one_copy_per_workspace(mirror: Mirror, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_progress_is_told_in_one_sum(mirror: Mirror, tmp_path: Path) -> None:
 def test_one_failure_stops_the_others(mirror: Mirror, tmp_path: Path) -> None:
     """A wrong checksum of the first is not told only when the last of 6 GB has come."""
     slow = archive(mirror, "drips", name="slow", sha256="1" * 64)
-    patient = Patience(stalled=30)
+    patient = RetryPolicy(stalled=30)
     started = time.monotonic()
     with pytest.raises(UserError, match="status 404"):
         fetch_archives(
@@ -193,7 +193,7 @@ def test_one_failure_stops_the_others(mirror: Mirror, tmp_path: Path) -> None:
             None,
             at_once=2,
             log=lambda event: None,
-            patience=patient,
+            retry=patient,
         )
     while any(thread.name == "download" for thread in threading.enumerate()):
         assert time.monotonic() - started < 20, "the other goes on, and would for minutes"

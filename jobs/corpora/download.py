@@ -48,15 +48,15 @@ class NotServed(Exception):
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long to wait for a mirror; tests have less of it."""
+class RetryPolicy:
+    """Limits of waiting for a mirror, in seconds, and of rounds over all mirrors."""
 
     stalled: float = STALLED
     tries: int = TRIES
     pause: float = PAUSE
 
 
-PATIENT = Patience()
+RETRY_POLICY = RetryPolicy()
 
 
 def downloads_of(out: Artifact) -> Artifact:
@@ -83,7 +83,7 @@ def fetch_archives(
     *,
     at_once: int,
     log: Log,
-    patience: Patience = PATIENT,
+    retry: RetryPolicy = RETRY_POLICY,
 ) -> list[Place]:
     """Where each archive is, after what is missing has been downloaded. The same file is fetched once."""
     store = downloads_of(out)
@@ -98,7 +98,7 @@ def fetch_archives(
             while not meter.stopped.is_set():
                 name = waiting.get_nowait()
                 try:
-                    places[name] = find_or_fetch(distinct[name], store, directory, meter, patience)
+                    places[name] = find_or_fetch(distinct[name], store, directory, meter, retry)
                     ended.put(None)
                 except Exception as error:
                     ended.put(error)
@@ -140,7 +140,7 @@ class Meter:
                 self.log(Progress(sum(self.have.values()) / 1e6, self.total / 1e6 or None, "MB", name))
 
 
-def find_or_fetch(archive: Archive, store: Artifact, directory: str | None, meter: Meter, patience: Patience) -> Place:
+def find_or_fetch(archive: Archive, store: Artifact, directory: str | None, meter: Meter, retry: RetryPolicy) -> Place:
     if directory and (place := find(archive, directory)):
         return place
     name = stored_name(archive)
@@ -152,7 +152,7 @@ def find_or_fetch(archive: Archive, store: Artifact, directory: str | None, mete
         waits = partial(meter.log, Note(f"{archive.name}: another run is downloading it; waiting for that"))
         with only_one(scratch / f"{name}.lock", waits):
             if not store.exists(name):  # another run may have fetched it while we waited
-                part = download(archive, scratch / f"{name}.part", lambda have: meter.at(archive.name, have), patience)
+                part = download(archive, scratch / f"{name}.part", lambda have: meter.at(archive.name, have), retry)
                 if store.is_local:
                     os.replace(part, scratch / name)
                 else:
@@ -206,16 +206,16 @@ def only_one(lock: Path, waits: Callable[[], None]) -> Iterator[None]:
 # --- one file --------------------------------------------------------------------------------------------------------
 
 
-def download(archive: Archive, part: Path, at: Callable[[int], None], patience: Patience = PATIENT) -> Path:
+def download(archive: Archive, part: Path, at: Callable[[int], None], retry: RetryPolicy = RETRY_POLICY) -> Path:
     """The whole, checked file at `part`. Mirrors are tried in turn; what has come is kept from try to try."""
     mirrors = list(archive.urls)
     complaints: dict[str, str] = {}
     tries = 0
-    while mirrors and tries < patience.tries:
+    while mirrors and tries < retry.tries:
         before = size(part)
         for url in list(mirrors):
             try:
-                transfer(url, part, archive.bytes, at, patience.stalled)
+                transfer(url, part, archive.bytes, at, retry.stalled)
                 if wrong := mismatch(archive, part):
                     part.unlink()
                     raise NotServed(wrong, final=before == 0)  # else an older part may have been to blame
@@ -225,8 +225,8 @@ def download(archive: Archive, part: Path, at: Callable[[int], None], patience: 
                 if error.final:
                     mirrors.remove(url)
         tries = 0 if size(part) > before else tries + 1
-        if mirrors and tries and tries < patience.tries:
-            time.sleep(patience.pause * 2 ** (tries - 1))
+        if mirrors and tries and tries < retry.tries:
+            time.sleep(retry.pause * 2 ** (tries - 1))
     reasons = "; ".join(f"{url}: {why}" for url, why in complaints.items()) or "it has no address"
     raise UserError(
         f"{archive.name} could not be downloaded. {reasons}. Run again to go on where it stopped, or put "

@@ -1,4 +1,4 @@
-"""Where each head looks: pictures as in the paper's appendix (figures 3 to 5), still and to click through.
+"""Attention weights of each head: pictures as in the paper's appendix (figures 3 to 5), still and to click through.
 
 `attention_page` is one HTML file for a few sentences, `lines_svg` and `matrix_svg` are still pictures of single heads,
 `entropies` is the same in numbers. The maps come from transformer/translator.py; rows are queries, columns are keys.

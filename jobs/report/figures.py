@@ -1,4 +1,4 @@
-"""Charts as SVG text, without a plotting library: lines, dots and histograms with honest axes.
+"""Charts as SVG text, without a plotting library: lines, dots and histograms.
 
 A colour is written as `var(--name, #value)`: inside the page the theme decides, light or dark; `standalone` makes a
 file of its own with the light values. Elements carry `data-tip`, which the page shows under the pointer.

@@ -1,4 +1,4 @@
-"""What plain looking tells about a line of text: its script, its language, whether its encoding was broken.
+"""Heuristics on a line of text: its script, its language, whether its encoding was broken.
 
 No model and no network: scripts by character ranges, languages by their commonest small words. That is enough to see
 that a line is *plainly* in another language, which is all that cleaning asks; a short or mixed line passes.

@@ -1,4 +1,4 @@
-"""Where training stands, and the points of its curve: what is logged, kept with each checkpoint, and gone on from."""
+"""The state of a training and the points of its curve: logged, kept with each checkpoint, restored from it."""
 
 from __future__ import annotations
 

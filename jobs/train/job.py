@@ -197,7 +197,7 @@ def scheduled_checkpoints(result: Result) -> list[str]:
 
 
 def explained(problem: Exception, plan: Plan, on: Resources) -> Exception:
-    """A sentence for workers that were lost once too often, and else what a worker's own code ran into."""
+    """A UserError where more workers were lost than max_failures allows, else the last line of a worker's error."""
     failures = list(problem.worker_failures.values()) if isinstance(problem, WorkerGroupError) else []
     if any(isinstance(getattr(failure, "health_check_failure", None), RayError) for failure in failures):
         names = whole_checkpoints(plan.run)

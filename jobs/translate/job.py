@@ -29,6 +29,7 @@ import torch
 from jobs.cluster.connect import require_resources
 from jobs.cluster.ray_map import disable_backpressure
 from jobs.configs import Resources, TranslateConfig, TranslateResources
+from jobs.durations import duration
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
 from jobs.storage.artifacts import RECORD, WORK, Artifact
@@ -138,7 +139,7 @@ def plan_batches(pairs: pa.Table, lines: Sequence[int], subwords: Subwords, batc
 def _translated(
     batches: list[dict[str, Any]], model: Artifact, work: Artifact, search: SearchConfig, on: TranslateResources
 ) -> Iterator[tuple[int, str]]:
-    """Have all batches translated. Yields how many sentences are done, and in words how it goes."""
+    """Translate all batches. Yields the number of sentences done, and rate and remaining time in words."""
     logging.getLogger("ray.data").setLevel(logging.WARNING)
     # The rows are in the object store before the pool starts, so nothing needs a CPU that the actors hold.
     actor: Any = TranslatingActor
@@ -159,7 +160,7 @@ def _translated(
         started = min(started, report["started"])
         seconds = max(time.time() - started, 1e-9)
         left = seconds * (whole - size) / size
-        yield sentences, f"{tokens / seconds:,.0f} tokens/s, {left:,.0f} s left"
+        yield sentences, f"{tokens / seconds:,.0f} tokens/s, {duration(left)} left"
 
 
 class TranslatingActor:

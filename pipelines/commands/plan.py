@@ -48,11 +48,11 @@ def plan(args: argparse.Namespace) -> int:
         soft_wrap=True,
     )
     if planned.to_do:
-        console.print(_bill(total(costs.values()), args.on), soft_wrap=True)
+        console.print(_estimate_sentence(total(costs.values()), args.on), soft_wrap=True)
     return 0
 
 
-def _bill(cost: Estimate, profile: str) -> str:
+def _estimate_sentence(cost: Estimate, profile: str) -> str:
     """The estimate in a sentence, with the devices that the profile has."""
     devices = "GPU" if (load_profile(profile).gpus or 0) > 0 else "CPU"
     return (

@@ -38,7 +38,7 @@ class Workspace:
         return base / name
 
     def check_writable(self) -> None:
-        """Say now, in a sentence, what would otherwise be found out after hours of work."""
+        """Refuse a workspace that cannot be written, before any work is done."""
         try:
             self.root.write_text(".writable", "")
             self.root.delete(".writable")

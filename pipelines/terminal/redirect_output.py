@@ -1,4 +1,4 @@
-"""Keep the terminal for what the user wants to see: everything that libraries print goes to a log file.
+"""Redirect what libraries print to a log file, so that the terminal shows our own output alone.
 
 Ray, MLflow, SentencePiece and C++ code write to the process's own standard output and error, so the file descriptors
 themselves are turned over to the log; we keep a copy of the real ones.

@@ -1,4 +1,4 @@
-"""A recipe on its way to a cluster: under which id, by which command, and what must be true of the cluster first.
+"""The submission of a recipe to a cluster: its id, its command, and the checks of the cluster before it.
 
 Nothing here opens a connection: client.py does, and preflight.py runs on the cluster itself. What is sent along is in
 code_bundle.py. Standard library only.

@@ -1,4 +1,4 @@
-"""The grammar of the demo language: what is said in English is said in German in the same breath.
+"""The grammar of the demo language: every phrase in English and in German.
 
 Morphology is tables (articles, endings, pronouns, verb forms); syntax is one record, `Clause`, that can be put in any
 of the orders that German has: verb second, verb first (questions), verb last (subordinate clauses).

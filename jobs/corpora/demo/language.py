@@ -37,7 +37,7 @@ from jobs.corpora.demo.lexicon import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE, 
 from jobs.corpora.demo.speaker import Complement, Speaker
 
 Split = Literal["train", "dev", "test"]
-Said = tuple[str, str]
+SentencePair = tuple[str, str]
 DEEDS = tuple(verb for verb in SURE if not verb.past)  # what is done, as opposed to what is felt or had
 
 
@@ -50,7 +50,7 @@ class Pair(NamedTuple):
 # --- sentences: each says one thing, in English and in German -------------------------------------------------------
 
 
-def statement(speaker: Speaker) -> Said:
+def statement(speaker: Speaker) -> SentencePair:
     """Yesterday the man bought a book. / Gestern hat der Mann ein Buch gekauft."""
     tense = speaker.tense()
     chance = speaker.random()
@@ -64,7 +64,7 @@ def statement(speaker: Speaker) -> Said:
     return f"{clause.said()}.", f"{clause.verb_second()}."
 
 
-def other_statement(speaker: Speaker) -> Said:
+def other_statement(speaker: Speaker) -> SentencePair:
     """Animals, trains and plants do things too: The dog eats (frisst), the train leaves (fährt ab)."""
     nouns, who = speaker.pick(((ANIMALS, "animal"), (ANIMALS, "animal"), (SCHEDULED, "scheduled"), (PLANTS, "plant")))
     subject = speaker.phrase(speaker.pick(nouns), NOMINATIVE)
@@ -72,7 +72,7 @@ def other_statement(speaker: Speaker) -> Said:
     return f"{clause.said()}.", f"{clause.verb_second()}."
 
 
-def description(speaker: Speaker) -> Said:
+def description(speaker: Speaker) -> SentencePair:
     """The old church is bigger than the school. With a relative clause between subject and verb, often."""
     subject = speaker.phrase(speaker.pick(DESCRIBED), NOMINATIVE)
     english = german = ""
@@ -82,7 +82,7 @@ def description(speaker: Speaker) -> Said:
     return f"{join(subject.english, english)} {clause.english}.", said_with(clause.verb_second(), subject, german)
 
 
-def far_pronoun(speaker: Speaker) -> Said:
+def far_pronoun(speaker: Speaker) -> SentencePair:
     """The lamp that the woman bought in the city is expensive, but it is beautiful: die Lampe ... sie."""
     subject = speaker.until(
         lambda made: made.form == PLURAL or is_clear(made),
@@ -115,7 +115,7 @@ def object_of(
     return complement, complement.object
 
 
-def object_relative(speaker: Speaker) -> Said:
+def object_relative(speaker: Speaker) -> SentencePair:
     """The farmer sold the horse that the boy had seen. / ..., das der Junge gesehen hat, ..."""
     subject, tense = speaker.somebody(), speaker.pick(("past", "present", "perfect", "future"))
     complement, found = object_of(speaker, SURE, subject, tense)
@@ -130,7 +130,7 @@ def object_relative(speaker: Speaker) -> Said:
     return f"{clause.said()}.", f"{clause.verb_second()}."
 
 
-def reason(speaker: Speaker) -> Said:
+def reason(speaker: Speaker) -> SentencePair:
     """The woman bought the lamp because it was cheap. / ..., weil sie billig war."""
     subject, tense = speaker.somebody(), speaker.pick(("past", "past", "present"))
     complement, found = object_of(speaker, TRANSITIVE["person"], subject, tense, clear=True)
@@ -158,7 +158,7 @@ def again(subject: Phrase) -> Phrase:
     return Phrase(f"the {noun.english[0]}", f"das {noun.german[0][0]}", noun.gender, subject.person, noun)
 
 
-def and_then(speaker: Speaker) -> Said:
+def and_then(speaker: Speaker) -> SentencePair:
     """The man bought a lamp and put it on the table. / ... und hat sie auf den Tisch gestellt."""
     subject, tense = speaker.somebody(), speaker.pick(("past", "perfect"))
     complement, found = object_of(speaker, DEEDS, subject, tense, clear=True)
@@ -167,7 +167,7 @@ def and_then(speaker: Speaker) -> Said:
     return f"{first.said()}, and {second.said()}.", f"{first.verb_second()}, und {second.verb_second()}."
 
 
-def subordinate(speaker: Speaker) -> Said:
+def subordinate(speaker: Speaker) -> SentencePair:
     """When the man came back, ... : als of the past, wenn of the present. The clause may come first."""
     tense = speaker.pick(("past", "present"))
     said = [
@@ -187,7 +187,7 @@ def subordinate(speaker: Speaker) -> Said:
     return f"{main.said()} {word} {inner.said()}.", f"{main.verb_second()}, {inner.verb_last(wort)}."
 
 
-def reported(speaker: Speaker) -> Said:
+def reported(speaker: Speaker) -> SentencePair:
     """The teacher knows (weiß) that ...; he asked if (ob), where, when, why ..."""
     subject, tense = speaker.somebody(plain=True), speaker.pick(("past", "present", "present"))
     if speaker.random() < 0.5:
@@ -200,7 +200,7 @@ def reported(speaker: Speaker) -> Said:
     return f"{main.said()} {word} {inner.said()}.", f"{main.verb_second()}, {inner.verb_last(wort)}."
 
 
-def trying(speaker: Speaker) -> Said:
+def trying(speaker: Speaker) -> SentencePair:
     """The boy tried to open the window. / Der Junge hat versucht, das Fenster aufzumachen."""
     subject, tense = speaker.somebody(), speaker.pick(("past", "present", "perfect", "future"))
     inner = speaker.complement("person", subject)
@@ -215,7 +215,7 @@ def trying(speaker: Speaker) -> Said:
     return f"{clause.said()} {link} {join(inner.verb.english[0], inner.english)}.", f"{clause.verb_second()}, {aim}."
 
 
-def question(speaker: Speaker) -> Said:
+def question(speaker: Speaker) -> SentencePair:
     """Did the man buy a book? Where does he work?"""
     word, wort = speaker.pick((("", ""), ("", ""), ("why", "warum"), ("where", "wo"), ("when", "wann")))
     adverbs = 0 if word in ("where", "when") else 0.3
@@ -223,7 +223,7 @@ def question(speaker: Speaker) -> Said:
     return f"{clause.asked(word)}?", f"{clause.verb_first(wort)}?"
 
 
-def who_question(speaker: Speaker) -> Said:
+def who_question(speaker: Speaker) -> SentencePair:
     """Who saw the dog? (wer) Who did the dog see? (wen) Who does he help? (wem) What did he buy?"""
     tense = speaker.tense()
     if speaker.random() < 0.4:
@@ -240,7 +240,7 @@ def who_question(speaker: Speaker) -> Said:
     return f"{clause.asked(word)}?", f"{clause.verb_first(wort)}?"
 
 
-def existence(speaker: Speaker) -> Said:
+def existence(speaker: Speaker) -> SentencePair:
     """There is a dog in the garden. / Es gibt einen Hund im Garten."""
     thing = speaker.until(
         lambda made: made.english.startswith(("a ", "an ", "many ", "two ", "three ", "some ")),
@@ -256,7 +256,7 @@ def existence(speaker: Speaker) -> Said:
     return f"there {be} {thing.english} {where}.", f"es {gibt} {thing.german} {wo}."
 
 
-def circumstance(speaker: Speaker) -> Said:
+def circumstance(speaker: Speaker) -> SentencePair:
     """Because of the heavy rain (wegen des starken Regens), before the party (vor dem Fest): and then the verb."""
     tense = speaker.pick(("past", "present", "future", "had to"))
     if speaker.random() < 0.4:
@@ -275,7 +275,7 @@ def circumstance(speaker: Speaker) -> Said:
     return f"{first[0]}, {clause.said()}.", f"{clause.verb_second(first[1])}."
 
 
-SENTENCES: tuple[tuple[Callable[[Speaker], Said], int], ...] = (
+SENTENCES: tuple[tuple[Callable[[Speaker], SentencePair], int], ...] = (
     (statement, 24),
     (other_statement, 6),
     (description, 9),
@@ -302,7 +302,7 @@ def split_of(source: str) -> Split:
     return {0: "test", 1: "dev"}.get(zlib.crc32(source.encode()) % 10, "train")  # type: ignore[return-value]
 
 
-def say(speaker: Speaker) -> Said:
+def random_pair(speaker: Speaker) -> SentencePair:
     source, target = speaker.pick(WEIGHTED)(speaker)
     target = target.replace(",,", ",").replace(",.", ".").replace(",?", "?")
     return source[0].upper() + source[1:], target[0].upper() + target[1:]
@@ -314,7 +314,7 @@ def pair(seed: int, split: Split, index: int) -> Pair:
     bold = split == "test" and index % 3 == 2
     while True:
         speaker = Speaker(random, bold=bold)
-        source, target = say(speaker)
+        source, target = random_pair(speaker)
         if split_of(source) == split and speaker.was_bold == bold:
             return Pair(source, target, "novel" if bold else "seen")
 

@@ -1,4 +1,4 @@
-"""A speaker of the demo language: chooses words that go together and says them as phrases and clauses, both ways.
+"""Random phrases and clauses of the demo language, in English and German, of words that go together.
 
 A speaker says a combination that is held out of training only if it is `bold`.
 """
