@@ -20,7 +20,7 @@ from jobs.configs import Resources
 from jobs.errors import UserError
 
 SECRETS = re.compile(r"secret|password|token|access_key|credential|sas|signature", re.IGNORECASE)
-RAY_LINES = re.compile(r"Running entrypoint for job |[\d-]+ [\d:,]+\s+INFO job_manager\.py")
+LINES_OF_RAY = re.compile(r"Running entrypoint for job |[\d-]+ [\d:,]+\s+INFO job_manager\.py")
 RUNNING = ("waiting", "running")
 
 
@@ -273,7 +273,7 @@ def whole_lines(chunks: Iterable[str]) -> Iterator[str]:
 
 def without_ray_lines(lines: Iterable[str]) -> Iterator[str]:
     """The job's own lines: Ray logs its start into the same file, not always before the job begins."""
-    return (line for line in lines if not RAY_LINES.match(line))
+    return (line for line in lines if not LINES_OF_RAY.match(line))
 
 
 def interpreter_of(raylet_command: Sequence[str]) -> str:
