@@ -146,8 +146,8 @@ def test_from_two_workers_to_one_half_way(bench: Bench) -> None:
     bench.train("half", on(2), half)
     shutil.copytree(bench.out("half").at("work/half"), bench.out("changed").at("work/changed"))
     changed = bench.train("changed", on(1))
-    assert_same(bench.straight(1), changed, exactly=False)
     assert bench.notes() == ["Going on from the checkpoint of update 60."]
+    assert_same(bench.straight(1), changed, exactly=False)
 
 
 def own_actors() -> dict[int, str]:
