@@ -50,9 +50,11 @@ def test_a_follower_shows_what_the_run_shows() -> None:
         event = parse_line(line)
         assert event is not None
         assert watching.receive(event)
+        assert watching.lines[event.key].silent == event.silent
     for step in (ONE, TWO, LONG):
         assert shown(watching.lines[step.key]) == shown(run.lines[step.key])
         assert watching.lines[step.key].ended == run.lines[step.key].ended
+    assert any(event.silent == 61.0 for event in map(parse_line, printed) if event)
     assert [watching.lines[step.key].state for step in (ONE, TWO, LONG)] == ["done", "failed", "skipped"]
     assert watching.lines[ONE.key].progress == Progress(1_200, 4_000, "updates", "loss 3.2")
 
