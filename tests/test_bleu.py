@@ -108,16 +108,6 @@ def test_the_seed_draws_the_resamples_and_leaves_the_environment_alone() -> None
     assert "seed:1" in first.signature
 
 
-def test_compare_tells_a_real_difference_from_none() -> None:
-    hypotheses, references = lines(6, count=120)
-    worse = [" ".join(reversed(line.split())) if i % 2 else line for i, line in enumerate(hypotheses)]
-    real = bleu.compare(hypotheses, worse, references, samples=200)
-    assert real.system < real.baseline
-    assert real.p_value < 0.05
-    nudged = [f"{line} und" if i == 0 else line for i, line in enumerate(hypotheses)]
-    assert bleu.compare(hypotheses, nudged, references, samples=200).p_value > 0.05
-
-
 def test_unequal_counts_are_refused() -> None:
     with pytest.raises(ValueError, match="2 translations cannot be scored against 1 references"):
         bleu.bleu(["a", "b"], ["a"])

@@ -11,13 +11,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 import sacrebleu
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.significance import PairedTest, Result
 
 from transformer.paper_tokens import SIGNATURE, paper_tokens
 
@@ -32,16 +31,6 @@ class Score:
     signature: str
     low: float | None = None
     high: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """Two systems on the same references. `p_value`: how often chance alone makes a difference as large."""
-
-    baseline: float
-    system: float
-    p_value: float
-    signature: str
 
 
 @contextlib.contextmanager
@@ -113,25 +102,3 @@ def all_scores(
         "bleu_paper": bleu_paper(hypotheses, references, language=language),
         "chrf": chrf(hypotheses, references),
     }
-
-
-def compare(
-    baseline: Sequence[str],
-    system: Sequence[str],
-    references: Sequence[str],
-    *,
-    samples: int = 1_000,
-    seed: int = 12_345,
-) -> Difference:
-    """Whether `system` differs from `baseline`: paired bootstrap resampling of 13a BLEU, by sacreBLEU."""
-    named: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
-    with resampling_seed(seed):
-        test = PairedTest(named, {"BLEU": _bleu("13a")}, [list(references)], test_type="bs", n_samples=samples)
-        signatures, results = test()
-    first, second = (cast(Result, result) for result in results["BLEU"])
-    return Difference(
-        baseline=float(first.score),
-        system=float(second.score),
-        p_value=cast(float, second.p_value),
-        signature=str(signatures["BLEU"].format()),
-    )

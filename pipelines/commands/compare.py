@@ -12,7 +12,7 @@ from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
 from pipelines.execution.workspace import Workspace
 from pipelines.tracking.query import Result
-from transformer import bleu
+from transformer import significance as paired_bootstrap
 
 
 def compare(a: Result, b: Result, workspace: Workspace, form: str) -> int:
@@ -42,18 +42,22 @@ def compare(a: Result, b: Result, workspace: Workspace, form: str) -> int:
 
 
 def significance(a: Result, b: Result, workspace: Workspace) -> dict[str, Any]:
-    """Paired bootstrap resampling over the same sentences, by sacreBLEU."""
+    """Paired bootstrap resampling over the same sentences (transformer/significance.py)."""
     first, second = _translations(a, workspace), _translations(b, workspace)
     if first is None or second is None:
         return {"sentence": f"No significance: the translations are not in {workspace.uri}."}
     if first["reference"] != second["reference"]:
         return {"sentence": "No significance: the two were scored on different test sets."}
-    found = bleu.compare(first["hypothesis"], second["hypothesis"], first["reference"])
+    if first["hypothesis"] == second["hypothesis"]:
+        return {"p_value": 1.0, "sentence": "The translations are the same, word for word: there is no difference."}
+    found = paired_bootstrap.compare(first["hypothesis"], second["hypothesis"], first["reference"])
     verdict = "could be chance" if found.p_value >= 0.05 else "is unlikely to be chance"
+    least = found.p_value <= found.floor
+    shown = f"p < {found.floor:.4f}, the least that can be told" if least else f"p = {found.p_value:.3f}"
     return {
         "p_value": found.p_value,
         "signature": found.signature,
-        "sentence": f"The difference in BLEU {verdict}: p = {found.p_value:.3f} ({found.signature})",
+        "sentence": f"The difference in BLEU {verdict}: {shown} ({found.signature})",
     }
 
 
