@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import typing
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from jobs.errors import UserError
-from pipelines.recipes.recipes import DEMO
+from pipelines.recipes.recipes import DEMO, RECIPES, Choice
 from pipelines.recipes.settings import apply
+from pipelines.steps.plan import in_order
 
 
 def test_every_kind_of_field_is_reached_and_typed() -> None:
@@ -49,3 +55,57 @@ def test_what_is_wrong_is_said_in_a_sentence(setting: str, says: str) -> None:
     with pytest.raises(UserError) as caught:
         apply(DEMO, [setting])
     assert says in str(caught.value)
+
+
+def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Every field that `--set` reaches: its name, its value, its type."""
+    hints = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value, name = getattr(config, field.name), str(field.metadata.get("spelled", field.name))
+        if dataclasses.is_dataclass(value):
+            yield from leaves(value, f"{prefix}{name}.")
+        elif field.metadata.get("identity") != "where" and name != "from":  # a place changes no result
+            yield f"{prefix}{name}", value, hints[field.name]
+
+
+def another(value: Any, hint: Any) -> str:
+    """A value that the field does not have yet."""
+    kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+    if typing.get_origin(hint) is typing.Literal:
+        return next(str(kind) for kind in typing.get_args(hint) if kind != value)
+    kind = hint if isinstance(hint, type) else kinds[0]
+    if kind is bool:
+        return str(not value)
+    if kind is int:
+        return str(2 * value if value else 8)
+    return str(value / 2 if value else 0.5) if kind is float else "another"
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "files"])
+def test_every_recipe_honours_every_setting_or_refuses_it(name: str) -> None:
+    recipe = RECIPES[name]
+    plain = {step.key for step in in_order([recipe.step()])}
+    ignored, refused = [], []
+    for path, value, hint in leaves(recipe.experiment):
+        setting = f"{path}={another(value, hint)}"
+        try:
+            changed = {step.key for step in in_order([recipe.step([setting])])}
+        except UserError:
+            refused.append(path)
+            continue
+        if changed == plain:
+            ignored.append(setting)
+    assert not ignored
+    assert len(refused) <= 5, refused
+
+
+def test_a_row_of_table2_is_the_recipe_of_its_name_whatever_is_set() -> None:
+    changes = ["training.steps=7"]
+    alone = {step.key for step in in_order([RECIPES["big-en-fr"].step(changes)]) if step.stage == "score"}
+    choice = Choice(rows=["big-en-fr"])
+    assert {step.key for step in in_order([RECIPES["table2"].step(changes, choice)]) if step.stage == "score"} == alone
+
+
+def test_a_language_pair_that_is_not_known_is_refused() -> None:
+    with pytest.raises(UserError, match="en-de"):
+        RECIPES["base-en-de"].step(["corpus.pair=en-xx"])

@@ -146,6 +146,8 @@ class WmtText(Text):
             refuse_unknown("language pair", self.pair, PAIRS)
 
     def corpora(self) -> Mapping[str, Corpus]:
+        if self.pair not in PAIRS:
+            raise UserError(f"--set corpus.pair={self.pair}: it is one of {', '.join(PAIRS)}.")
         pair = PAIRS[self.pair]
         train = ArchivesCorpus(
             archives=pair.archives,
@@ -198,8 +200,8 @@ def row(
     training = stages.train(TrainConfig(model=experiment.model, training=experiment.training), shards, dev, name)
     model = stages.average(experiment.average, training, subwords, name)
     translated = stages.translate(TranslateConfig(search=experiment.translation), model, texts[scored_on], name)
-    lines = experiment.corpus.lines(scored_on)
-    scoring = ScoreConfig(lines=lines, bootstrap=experiment.scoring.bootstrap, seed=experiment.scoring.seed)
+    lines = experiment.corpus.lines(scored_on) if experiment.scoring.lines is None else experiment.scoring.lines
+    scoring = replace(experiment.scoring, lines=lines)
     return stages.Row(
         name=name,
         corpora=texts["train"],

@@ -25,6 +25,11 @@ class Choice:
     rows: Sequence[str] | None = None
     seeds: int = 1
     extra: Mapping[str, Difference] = field(default_factory=dict)
+    changes: Sequence[str] = ()  # of `--set`, for a recipe whose rows start from experiments of their own
+
+    def sets(self, name: str) -> bool:
+        """Whether `--set` names this section or field."""
+        return any(f"{change.partition('=')[0].strip()}.".startswith(f"{name}.") for change in self.changes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +45,9 @@ class Recipe:
 
     def step(self, changes: Iterable[str] = (), choice: Choice | None = None) -> Step:
         """The last step of this recipe, with `section.field=value` changes put in."""
-        return self.build(self, settings.apply(self.experiment, changes), choice or Choice())
+        changes = tuple(changes)
+        choice = replace(choice or Choice(), changes=changes)
+        return self.build(self, settings.apply(self.experiment, changes), choice)
 
 
 def single(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
@@ -55,13 +62,17 @@ def single(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
 
 def table_3(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
     """Every row of Table 3, each a difference from the same base, scored on the development set, without averaging."""
+    if choice.sets("corpus.test_pairs") or choice.sets("corpora.test_pairs"):
+        raise UserError("Table 3 is scored on the development set: set corpus.dev_pairs, not corpus.test_pairs.")
     known = {**TABLE_3, **choice.extra}
     names = list(choice.rows) if choice.rows is not None else list(known)
     rows: list[stages.Row] = []
     for name in names:
         if name not in known:
             refuse_unknown("row", name, known)
-        changed = replace(known[name].applied(experiment, name), average=AverageConfig(last=1))
+        changed = known[name].applied(experiment, name)
+        if not choice.sets("average"):
+            changed = replace(changed, average=AverageConfig(last=1))
         tags = {"attn.table": "3", "attn.base": recipe.name}
         rows += seeded(name, changed, choice.seeds, "dev", tags)
     config = ReportConfig(title=recipe.title, recipe=recipe.name, rows=tuple(r.name for r in rows), table=3)
@@ -71,13 +82,18 @@ def table_3(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
 def table_2(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
     """The four models of Table 2, side by side; what was made for one of them alone is used again."""
     parts = ("base-en-de", "big-en-de", "base-en-fr", "big-en-fr")
+    if choice.sets("corpus.pair") or choice.sets("corpora.pair"):
+        raise UserError(f"The rows of table2 are its language pairs: choose some with --rows ({', '.join(parts)}).")
+    if choice.extra:
+        raise UserError("The rows of table2 are recipes of their own: --rows-from adds rows to table3 only.")
     names = list(choice.rows) if choice.rows is not None else list(parts)
     rows: list[stages.Row] = []
     for name in names:
         if name not in parts:
             refuse_unknown("row", name, parts)
         part = RECIPES[name]
-        rows += seeded(part.name, part.experiment, choice.seeds, "test", {"attn.table": "2"})
+        own = settings.apply(part.experiment, choice.changes)
+        rows += seeded(part.name, own, choice.seeds, "test", {"attn.table": "2"})
     config = ReportConfig(title=recipe.title, recipe=recipe.name, rows=tuple(r.name for r in rows), table=2)
     return stages.report(config, rows)
 
