@@ -26,6 +26,8 @@ def test_words_are_those_of_moses(line: str, words: str) -> None:
 
 def test_compounds_are_split_at_their_hyphens() -> None:
     assert paper_tokens("die Nord-Süd-Linie", "de") == "die Nord ##AT##-##AT## Süd ##AT##-##AT## Linie"
+    assert paper_tokens("vis-à-vis", "fr") == "vis ##AT##-##AT## à ##AT##-##AT## vis"  # à is two bytes
+    assert paper_tokens("A-B-C", "de") == "A ##AT##-##AT## B-C"  # B is one, and belongs to the first match
     assert paper_tokens("hin- und her", "de") == "hin- und her"
     assert paper_tokens("a - b", "de") == "a - b"
 
