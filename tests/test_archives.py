@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import os
 import tarfile
 import zipfile
 from pathlib import Path
@@ -209,3 +210,59 @@ def test_members_that_lie_unpacked_in_a_directory(tmp_path: Path) -> None:
     english, german = TEXTS
     with open_pair(Place(str(tmp_path), ""), (Member(english, "en"), Member(german, "de"))) as sides:
         assert tuple(list(side) for side in sides) == LINES
+
+
+def packed(path: Path, kind: str) -> Path:
+    """An archive of 2,000 numbered lines on each side, of no repeating text."""
+    texts = {name: b"".join(b"%d %s\n" % (n, os.urandom(9).hex().encode()) for n in range(2_000)) for name in TEXTS}
+    if kind != "zip":
+        return tar(path / f"news.tar{kind}", texts, f"w:{kind.removeprefix('.')}")
+    with zipfile.ZipFile(path / "news.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in texts.items():
+            archive.writestr(name, data)
+    return path / "news.zip"
+
+
+@pytest.mark.parametrize("kind", ["", ".gz", ".bz2", ".xz", "zip"])
+@pytest.mark.parametrize("act", ["cut", "flip"])
+def test_damage_anywhere_gives_the_lines_or_a_sentence(tmp_path: Path, kind: str, act: str) -> None:
+    """Never a stack trace, and never the archive itself read as text, the same on both sides."""
+    whole = packed(tmp_path, kind)
+    good = whole.read_bytes()
+    for place in [0, 2, 5, 20, 120, 300, *range(1_000, len(good), len(good) // 9), len(good) - 30]:
+        damaged = bytearray(good if act == "flip" else good[:place])
+        if act == "flip":
+            damaged[place] ^= 0xFF
+        whole.write_bytes(bytes(damaged))
+        try:
+            sources, targets = read(whole, *TEXTS)
+        except UserError:
+            continue
+        assert sources != targets
+        assert len(sources) + len(targets) > 3_000, f"{act} at {place}"  # a plain tar knows nothing of its content
+
+
+def test_an_encrypted_zip_is_refused_in_words(tmp_path: Path) -> None:
+    path = packed(tmp_path, "zip")
+    data = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        at = data.find(mark)
+        while at >= 0:
+            data[at + flags] |= 1
+            at = data.find(mark, at + 1)
+    path.write_bytes(bytes(data))
+    with pytest.raises(UserError, match=r"news\.zip cannot be read: .*(password|encrypted)"):
+        read(path, *TEXTS)
+
+
+def test_a_zip_of_an_unknown_method_is_refused_in_words(tmp_path: Path) -> None:
+    path = packed(tmp_path, "zip")
+    data = bytearray(path.read_bytes())
+    for mark, method in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
+        at = data.find(mark)
+        while at >= 0:
+            data[at + method] = 99
+            at = data.find(mark, at + 1)
+    path.write_bytes(bytes(data))
+    with pytest.raises(UserError, match=r"news\.zip cannot be read"):
+        read(path, *TEXTS)

@@ -26,6 +26,7 @@ from jobs.storage.artifacts import Artifact
 
 MOST_GROWTH = 200  # times; text shrinks to a quarter or so, a bomb to a thousandth
 FREE_GROWTH = 2**26  # bytes that may come out however few went in
+ARCHIVE_NAMES = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz")
 SEGMENT = re.compile(rb"<seg\b[^>]*>(.*?)</seg>", re.DOTALL | re.IGNORECASE)
 
 
@@ -129,12 +130,14 @@ def is_kind(member: Member, *endings: str) -> bool:
 @contextlib.contextmanager
 def open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as zipped:
+        with zip_damage_told(path), zipfile.ZipFile(path) as zipped:
             yield in_zip(zipped, path, name)
         return
     with open(path, "rb") as file:
         archive = as_tar(decompressed(file, path.name))
         if archive is None:  # a single file
+            if path.name.lower().endswith(ARCHIVE_NAMES):
+                raise UserError(f"{path.name} is no archive, whatever its name says. Remove it and fetch it again.")
             file.seek(0)
             yield file
         else:
@@ -147,6 +150,16 @@ def as_tar(stream: IO[bytes]) -> tarfile.TarFile | None:
         return tarfile.open(fileobj=cast(Any, stream), mode="r|", errorlevel=2)
     except tarfile.ReadError:
         return None
+
+
+@contextlib.contextmanager
+def zip_damage_told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except zipfile.BadZipFile as error:
+        raise UserError(f"{path.name} is damaged: {error}. Remove it and fetch it again.") from error
+    except (RuntimeError, NotImplementedError) as error:  # a password is wanted; a method that Python does not have
+        raise UserError(f"{path.name} cannot be read: {error}. Unpack it and name the unpacked files.") from error
 
 
 @contextlib.contextmanager
