@@ -8,6 +8,7 @@ import io
 import lzma
 import re
 import tracemalloc
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from typing import IO, cast
@@ -65,7 +66,7 @@ def expected(source: bytes, target: bytes) -> tuple[str, str] | str:
         sides = [side.decode().removeprefix("\ufeff").strip() for side in (source, target)]
     except UnicodeDecodeError:
         return "not UTF-8"
-    if not all(sides):
+    if not all(re.sub("[\u200b\u200c\u200d\u2060\ufeff\u00ad]", "", side).strip() for side in sides):
         return "empty line"
     breaks = re.compile("[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]+")
     return breaks.sub(" ", sides[0]), breaks.sub(" ", sides[1])
@@ -175,3 +176,56 @@ def test_a_sample_shows_what_can_be_shown() -> None:
     assert sample["source"].startswith("caf\ufffd ")
     assert len(sample["source"]) == aligned_lines.SHOWN
     assert sample["target"] == "(a very long line)"
+
+
+@pytest.mark.parametrize("text", [b"BZh is a typo\nof a word\n", b"BZh9 and so on\n", b"\x1f\x8b odd\n"])
+def test_text_that_begins_like_a_compressed_file_is_text(text: bytes) -> None:
+    assert list(lines_of(io.BytesIO(text), "text")) == text.splitlines()
+
+
+def test_an_archive_is_no_text() -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a.en", "one\ntwo\n" * 100)
+    for data in (packed.getvalue(), packed.getvalue()[:50]):
+        with pytest.raises(UserError, match="zip archive"):
+            list(lines_of(io.BytesIO(data), "text.en"))
+
+
+def test_bzip2_damage_is_a_sentence() -> None:
+    packed = bytearray(bz2.compress(b"one two three\n" * 10_000))
+    packed[40] ^= 0xFF
+    with pytest.raises(UserError, match="damaged"):
+        list(lines_of(io.BytesIO(bytes(packed)), "text.bz2"))
+
+
+def tally_of(source: bytes, target: bytes) -> Tally:
+    tally = Tally("text", sides=("text.en", "text.de"))
+    list(align(lines(io.BytesIO(source)), lines(io.BytesIO(target)), tally))
+    return tally
+
+
+def test_a_text_in_another_encoding_is_refused_with_what_to_type() -> None:
+    english, german = b"a cat\n" * 100, "eine Katze schläft\n".encode() * 94
+    alignment.require_readable(tally_of(english, german + "schläft\n".encode("latin-1") * 5 + b"\n"), 0.05)
+    with pytest.raises(UserError, match=r"6 of 100 lines of text.de .*iconv -f LATIN1 -t UTF-8 text.de > text.de.utf8"):
+        alignment.require_readable(tally_of(english, german + "schläft\n".encode("latin-1") * 6), 0.05)
+    wide = "a cat\n".encode("utf-16-le") * 100
+    with pytest.raises(UserError, match=r"text.en .*iconv -f UTF-16LE"):
+        alignment.require_readable(tally_of(wide + b"\n", german + b"x\n" * 7), 0.05)
+
+
+def test_a_dropped_line_keeps_its_place() -> None:
+    tally = tally_of(b"a\n\nc\n\xff\n\xe2\x80\x8b\nf\n", b"A\nB\n\nD\nE\nF\n")
+    assert tally.kept == 2
+    assert tally.unpaired == [(1, "", "B"), (2, "c", ""), (3, "", "D"), (4, "\u200b", "E")]
+
+
+def test_places_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alignment, "UNPAIRED_BYTES", 100)
+    assert tally_of(b"\n" * 50, b"x\n" * 50).unpaired is None
+
+
+def test_same_text_and_line_ends_are_counted_by_side() -> None:
+    tally = tally_of(b"a\r\nb\r\nsame\r\n", b"A\nB\nsame\n")
+    assert (tally.same, tally.crlf, tally.repaired) == (1, [3, 0], 0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +70,15 @@ def test_pairs_stay_pairs_whatever_stands_in_the_lines(ray_session: None, tmp_pa
         b"\xef\xbb\xbfone\r\n\ntwo\xc2\x85two\nthree\xff\nfour\0\nfive\xe2\x80\xa8five\n" + b"x" * 2**20 + b"\nseven"
     )
     target = b"eins\nleer\nzwei\ndrei\nvier\n\x0cf\xc3\xbcnf\x0cf\xc3\xbcnf\nsechs\nsieben\n"
-    fetched = Fetched(files(tmp_path, source, target), tmp_path)
+    fetched = Fetched(replace(files(tmp_path, source, target), max_unreadable=0.2), tmp_path)
     assert fetched.pairs == [("one", "eins"), ("two two", "zwei"), ("five five", "fünf fünf"), ("seven", "sieben")]
     assert fetched.about["read"] == 8
     assert fetched.about["dropped"] == {"empty line": 1, "not UTF-8": 1, "NUL character": 1, "line over 64 KiB": 1}
     assert fetched.about["repaired"] == 2
     sample = fetched.out.read_json("dropped.json")["not UTF-8"][0]
     assert (sample["line"], sample["target"]) == (4, "drei")
+    lost = [[1, "", "leer"], [3, "", "drei"], [4, "", "vier"], [6, "", "sechs"]]
+    assert fetched.out.read_json("unpaired.json") == lost, "so that a test set keeps its line numbers"
     assert [event for event in fetched.events if isinstance(event, Note)]
 
 
@@ -92,6 +96,8 @@ def test_gzip_is_known_by_its_first_bytes(ray_session: None, tmp_path: Path) -> 
         (b"\n\n", b"eins\n\n", ["All 2 were dropped: 2 empty line"]),
         (gzip.compress(b"one\n" * 9999)[:-20], b"eins\n" * 9999, ["text.en", "not copied whole"]),
         (b"one\n", b"\xff\xfee\0", ["text.de is UTF-16", "iconv"]),
+        (b"one\n" * 9, b"eins\n" * 5 + b"sch\xf6n\n" * 4, ["4 of 9 lines of", "text.de cannot", "iconv -f LATIN1"]),
+        (b"PK\3\4 and so on", b"eins\n", ["text.en is a zip archive"]),
     ],
 )
 def test_what_cannot_be_a_corpus_gets_a_sentence(
@@ -102,6 +108,22 @@ def test_what_cannot_be_a_corpus_gets_a_sentence(
     assert type(error.value) is UserError, "Ray's own wrapping would print a stack trace"
     for word in words:
         assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        (b"one\ntwo\n", b"one\ntwo\n", "2 of 2 pairs of .*text.en and .*text.de have the same text on both sides"),
+        (b"one\r\ntwo\r\n", b"eins\nzwei\n", "text.en ends its lines with CR LF, the other side does not"),
+    ],
+)
+def test_what_is_likely_a_mistake_is_said(
+    ray_session: None, tmp_path: Path, source: bytes, target: bytes, words: str
+) -> None:
+    notes = [
+        event.text for event in Fetched(files(tmp_path, source, target), tmp_path).events if isinstance(event, Note)
+    ]
+    assert any(re.search(words, note) for note in notes)
 
 
 def test_a_missing_file_is_named(ray_session: None, tmp_path: Path) -> None:

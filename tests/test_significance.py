@@ -9,7 +9,8 @@ import pytest
 from transformer import bleu
 from transformer.significance import compare
 
-WORDS = "der die das Hund Katze läuft schläft ja nein , . ! und schnell sehr heute".split()
+TEXT = "der die das Hund Katze läuft schläft ja nein , . ! und schnell sehr heute"
+WORDS = TEXT.split()
 
 
 def lines(seed: int, count: int = 120) -> tuple[list[str], list[str]]:

@@ -13,6 +13,7 @@ import pytest
 from small_model import random_directory, source_lines, target_line
 
 from jobs.configs import Resources, TranslateConfig, TranslateResources
+from jobs.corpora.aligned_lines import UNPAIRED
 from jobs.errors import UserError
 from jobs.events import Event, Note, Progress
 from jobs.storage.artifacts import Artifact
@@ -74,7 +75,8 @@ def test_the_job_says_what_the_model_says_line_by_line(
     assert out.read_json("about.json")["target_language"] == "ak"
     assert out.read_json("about.json")["search"]["beam"] == 2
 
-    forced = translator.forced(pairs["source"].to_pylist(), pairs["reference"].to_pylist())
+    whole = [row for row in pairs.to_pylist() if row["source"]]  # a blank line counts for nothing
+    forced = translator.forced([row["source"] for row in whole], [row["reference"] for row in whole])
     perplexity = math.exp(-sum(f.log_probability for f in forced) / sum(f.tokens for f in forced))
     assert facts["perplexity"] == pytest.approx(perplexity, rel=1e-4)
     assert facts["sentences"] == 24
@@ -107,6 +109,17 @@ def test_an_interrupted_job_goes_on_where_it_stopped(
     again, events = run(model, testset, out)
     assert again == {**facts, "seconds": again["seconds"], "tokens_per_second": again["tokens_per_second"]}
     assert not [e for e in events if isinstance(e, Progress)], "all was there already"
+
+
+def test_lines_that_could_not_be_paired_are_back_in_their_places(testset: Artifact) -> None:
+    before = translate.read_pairs(testset).to_pylist()
+    testset.write_json(UNPAIRED, [[0, "", "nothing"], [1, "kat", ""], [13, "", ""], [27, "", "last"]])
+    after = translate.read_pairs(testset).to_pylist()
+    assert [row["line"] for row in after] == list(range(28))
+    assert [after[line]["source"] for line in (0, 1, 13, 27)] == ["", "kat", "", ""]
+    assert [after[line]["reference"] for line in (0, 1, 13, 27)] == ["nothing", "", "", "last"]
+    kept = [row for line, row in enumerate(after) if line not in (0, 1, 13, 27)]
+    assert [(row["source"], row["part"]) for row in kept] == [(row["source"], row["part"]) for row in before]
 
 
 def test_a_line_done_twice_counts_once(tmp_path: Path) -> None:

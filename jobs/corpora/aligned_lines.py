@@ -14,7 +14,7 @@ import lzma
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from random import Random
@@ -26,9 +26,19 @@ LONGEST_LINE = 2**16  # bytes; a longer one is no sentence
 BLOCK = 2**20
 SAMPLES = 10  # kept of each reason
 SHOWN = 200  # characters of a sample
+UNPAIRED = "unpaired.json"  # [[line from 0, source, target], ...]: dropped lines, "" where one cannot be read
+UNPAIRED_BYTES = 2**25  # of dropped lines kept with their place; a test set has far fewer
+NOT_UTF_8, NUL, EMPTY = "not UTF-8", "NUL character", "empty line"
+ENCODINGS = {NOT_UTF_8: "LATIN1", NUL: "UTF-16LE"}  # what a text most likely is that has many such lines
 
-COMPRESSED: Mapping[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+COMPRESSED: Sequence[tuple[re.Pattern[bytes], Callable[..., Any]]] = (
+    (re.compile(rb"\x1f\x8b\x08"), gzip.open),
+    (re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), bz2.open),  # a block, or the end of an empty file
+    (re.compile(rb"\xfd7zXZ\0"), lzma.open),
+)
+ARCHIVES = {b"PK\3\4": "zip", b"PK\5\6": "zip", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!\x1a\7": "rar"}
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+INVISIBLE = re.compile("[\\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]*")  # nothing that can be seen
 BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # where some readers end a line; to us a blank
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -46,10 +56,16 @@ class Tally:
     repaired: int = 0  # kept, after a line break of some other kind inside a line was made a blank
     dropped: Counter[str] = field(default_factory=Counter)
     samples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    unpaired: list[tuple[int, str, str]] | None = field(default_factory=list)  # None: too many to keep
+    unreadable: list[Counter[str]] = field(default_factory=lambda: [Counter(), Counter()])  # by side
+    same: int = 0  # kept, with the same text on both sides
+    crlf: list[int] = field(default_factory=lambda: [0, 0])  # lines that end in CR LF, by side
+    kept_bytes: int = 0  # of `unpaired`
 
     def drop(self, reason: str, line: int, source: Line, target: Line) -> None:
         """Count it, and keep a fair sample: every dropped pair is as likely to be in it."""
         self.dropped[reason] += 1
+        self._keep_place(line, source, target)
         kept = self.samples.setdefault(reason, [])
         place = len(kept)
         if place == SAMPLES:
@@ -59,15 +75,35 @@ class Tally:
         sample = {"corpus": self.name, "line": line, "source": shown(source), "target": shown(target)}
         kept[place : place + 1] = [sample]
 
+    def _keep_place(self, line: int, source: Line, target: Line) -> None:
+        """A dropped line of a test set still has its number: what can be read of it is kept, up to a limit."""
+        if self.unpaired is None:
+            return
+        texts = readable(source), readable(target)
+        self.kept_bytes += 16 + sum(map(len, texts))
+        self.unpaired.append((line - 1, texts[0], texts[1]))
+        if self.kept_bytes > UNPAIRED_BYTES:
+            self.unpaired = None
+
 
 def shown(line: Line) -> str:
     return "(a very long line)" if line is None else line[: 4 * SHOWN].decode("utf-8", errors="replace")[:SHOWN]
 
 
+def readable(line: Line) -> str:
+    """The line as `text_of` gives it, or nothing where it cannot be read."""
+    if line is None or fault(line, b""):
+        return ""
+    try:
+        return BREAKS.sub(" ", text_of(line))
+    except UnicodeDecodeError:
+        return ""
+
+
 class Peekable:
     """A stream whose first bytes may be looked at before they are read."""
 
-    def __init__(self, stream: IO[bytes], size: int = 8) -> None:
+    def __init__(self, stream: IO[bytes], size: int = 10) -> None:
         self.stream = stream
         self.head = stream.read(size)
 
@@ -89,8 +125,11 @@ def plain(stream: IO[bytes], name: str) -> IO[bytes]:
     peekable = Peekable(stream)
     if peekable.head.startswith(UTF_16):
         raise UserError(f"{name} is UTF-16, not UTF-8. Convert it: iconv -f UTF-16 -t UTF-8.")
-    for magic, opener in COMPRESSED.items():
+    for magic, kind in ARCHIVES.items():
         if peekable.head.startswith(magic):
+            raise UserError(f"{name} is a {kind} archive, or what is left of one, not a text: unpack it first.")
+    for pattern, opener in COMPRESSED:
+        if pattern.match(peekable.head):
             return cast(IO[bytes], opener(peekable, "rb"))
     return cast(IO[bytes], peekable)
 
@@ -104,6 +143,10 @@ def complaining(name: str) -> Iterator[None]:
         raise UserError(f"{name} ends in the middle of its compressed data: it was not copied whole.") from error
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise UserError(f"{name} is damaged: {error}. Fetch it again.") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise UserError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        raise UserError(f"{name} is damaged: {str(error).lower()}. Fetch it again.") from error  # of bzip2
 
 
 def lines(stream: IO[bytes], *, longest: int = LONGEST_LINE) -> Iterator[Line]:
@@ -142,8 +185,17 @@ def fault(source: Line, target: Line) -> str:
     if source is None or target is None:
         return "line over 64 KiB"
     if b"\0" in source or b"\0" in target:
-        return "NUL character"
+        return NUL
     return ""
+
+
+def decoded(pair: tuple[bytes, bytes]) -> tuple[tuple[str, str], str]:
+    """Both sides as text, and why the pair cannot be kept, or ''."""
+    try:
+        texts = text_of(pair[0]), text_of(pair[1])
+    except UnicodeDecodeError:
+        return ("", ""), NOT_UTF_8
+    return texts, EMPTY if INVISIBLE.fullmatch(texts[0]) or INVISIBLE.fullmatch(texts[1]) else ""
 
 
 def align(sources: Iterator[Line], targets: Iterator[Line], tally: Tally) -> Iterator[tuple[str, str]]:
@@ -152,6 +204,7 @@ def align(sources: Iterator[Line], targets: Iterator[Line], tally: Tally) -> Ite
     A different number of lines on the two sides is refused when the shorter one ends.
     """
     missing = object()
+    pair = "", ""
     for number, (source, target) in enumerate(zip_longest(sources, targets, fillvalue=missing), start=1):
         if source is missing or target is missing:
             refuse_unequal(number, sources, targets, source is missing, tally.sides)
@@ -159,20 +212,40 @@ def align(sources: Iterator[Line], targets: Iterator[Line], tally: Tally) -> Ite
         tally.read = number
         reason = fault(source, target)
         if not reason:
-            try:
-                pair = text_of(cast(bytes, source)), text_of(cast(bytes, target))
-            except UnicodeDecodeError:
-                reason = "not UTF-8"
-            else:
-                reason = "" if pair[0] and pair[1] else "empty line"
+            pair, reason = decoded((cast(bytes, source), cast(bytes, target)))
         if reason:
             tally.drop(reason, number, source, target)
+            note_unreadable(reason, (source, target), tally)
             continue
+        for side, line in enumerate((source, target)):
+            tally.crlf[side] += cast(bytes, line).endswith(b"\r")
+        tally.same += pair[0] == pair[1]
         if len(pair[0].splitlines()) > 1 or len(pair[1].splitlines()) > 1:  # ten times as fast as the pattern
             pair = BREAKS.sub(" ", pair[0]), BREAKS.sub(" ", pair[1])
             tally.repaired += 1
         tally.kept += 1
         yield pair
+
+
+def note_unreadable(reason: str, pair: tuple[Line, Line], tally: Tally) -> None:
+    """Which side it was."""
+    if reason in ENCODINGS:
+        for side, line in enumerate(pair):
+            tally.unreadable[side][reason] += line is not None and line != b"" and readable(line) == ""
+
+
+def require_readable(tally: Tally, most: float) -> None:
+    """Refuse a text of which more than this share cannot be read: it has another encoding, and training would go on
+    with what happens to be plain ASCII."""
+    for name, faults in zip(tally.sides, tally.unreadable, strict=True):
+        for reason, count in faults.items():
+            if count > most * tally.read:
+                encoding = ENCODINGS[reason]
+                raise UserError(
+                    f"{count:,} of {tally.read:,} lines of {name} cannot be read ({reason}); more than "
+                    f"{100 * most:g} % is refused. If it is {encoding}, convert it: "
+                    f"iconv -f {encoding} -t UTF-8 {name} > {name}.utf8"
+                )
 
 
 def refuse_unequal(

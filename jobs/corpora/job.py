@@ -3,6 +3,7 @@
 Writes  corpora/<id>/pairs/part-00000.parquet ...   `source`, `target` and, of a test set in named parts, `part`
         corpora/<id>/about.json                     languages and counts: read, kept, dropped by reason, per corpus
         corpora/<id>/dropped.json                   a sample of what was dropped, by reason
+        corpora/<id>/unpaired.json                  of one text: every dropped line with its place, for a test set
 
 Each pair of texts is read by one Ray task, as a stream; how, its kind says (kinds/). aligned_lines.py keeps line N with
 line N, archives.py reads members of archives, download.py fetches them. Only what cannot be read goes: the rest is
@@ -22,10 +23,13 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from jobs.configs import Corpus, Resources
+from jobs.corpora.aligned_lines import UNPAIRED
 from jobs.corpora.reading import Reading, Task, TaskReport
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
 from jobs.storage.artifacts import Artifact
+
+SUSPICIOUS = 0.1  # share of the pairs of a corpus that is said aloud
 
 
 def run(config: Corpus, *, out: Artifact, on: Resources, log: Log) -> Facts:
@@ -108,10 +112,24 @@ def describe(config: Corpus, tallies: Sequence[TaskReport], out: Artifact, log: 
         "corpora": list(corpora.values()),
     }
     out.write_json("dropped.json", samples)
+    if len(tallies) == 1 and tallies[0]["unpaired"]:
+        out.write_json(UNPAIRED, tallies[0]["unpaired"])
     out.write_json("about.json", about)
     if dropped:
         log(Note(f"{read - pairs:,} of {read:,} pairs could not be read: {in_words(dropped)}"))
+    for sentence in (sentence for tally in tallies for sentence in warnings_of(tally)):
+        log(Note(sentence))
     return {"pairs": pairs, "read": read, "dropped": read - pairs, "corpora": len(corpora)}
+
+
+def warnings_of(tally: TaskReport) -> Iterator[str]:
+    """What is allowed and most likely a mistake."""
+    source, target = tally["sides"]
+    if tally["same"] > SUSPICIOUS * tally["kept"]:
+        yield f"{tally['same']:,} of {tally['kept']:,} pairs of {source} and {target} have the same text on both sides."
+    for side, other in ((0, 1), (1, 0)):
+        if tally["crlf"][side] > SUSPICIOUS * tally["kept"] > tally["crlf"][other]:
+            yield f"{tally['sides'][side]} ends its lines with CR LF, the other side does not: taken as line ends."
 
 
 def in_words(dropped: Counter[str]) -> str:

@@ -1,6 +1,7 @@
 """Translate a test set with a trained model, and see how probable it finds the references (section 6.1).
 
-Reads   a model directory (jobs/average/job.py), pairs/*.parquet and about.json of a test set (jobs/corpora/job.py)
+Reads   a model directory (jobs/average/job.py), pairs/*.parquet, about.json and, where lines of the user's files
+        could not be paired, unpaired.json of a test set (jobs/corpora/job.py): they keep their places
 Writes  translations.parquet, one row per line of the test set in its order; hypotheses.txt; about.json
 
 Sentences of like length are translated together, the longest first, by a Ray Data pool of actors that each hold the
@@ -29,11 +30,13 @@ import torch
 from jobs.cluster.connect import require_resources
 from jobs.cluster.ray_map import disable_backpressure
 from jobs.configs import Resources, TranslateConfig, TranslateResources
+from jobs.corpora.aligned_lines import UNPAIRED
 from jobs.durations import duration
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
 from jobs.storage.artifacts import RECORD, WORK, Artifact
 from jobs.storage.object_store import filesystem
+from transformer.beam import Forced
 from transformer.config import CONFIG, MODEL_FILES, SUBWORDS, SearchConfig
 from transformer.subwords import Subwords
 from transformer.translator import Translator, length_batches, model_shape
@@ -105,10 +108,20 @@ def read_pairs(testset: Artifact) -> pa.Table:
         table = pq.read_table(path, filesystem=files)
         part = table["part"] if "part" in table.column_names else pa.nulls(table.num_rows, pa.string())
         parts.append(pa.table({"source": table["source"], "reference": table["target"], "part": part}))
-    pairs = pa.concat_tables(parts)
+    pairs = with_unpaired(pa.concat_tables(parts), testset)
     if pairs.num_rows == 0:
         raise UserError(f"The test set at {testset.uri} is empty: there is nothing to translate.")
     return pairs.add_column(0, "line", pa.array(range(pairs.num_rows), pa.int64()))
+
+
+def with_unpaired(pairs: pa.Table, testset: Artifact) -> pa.Table:
+    """The lines that could not be paired put back where they stood: line N of the set is line N of the user's files."""
+    if not testset.exists(UNPAIRED):
+        return pairs
+    paired = iter(pairs.to_pylist())
+    lost = {line: {"source": source, "reference": reference} for line, source, reference in testset.read_json(UNPAIRED)}
+    rows = [lost[line] if line in lost else next(paired) for line in range(pairs.num_rows + len(lost))]
+    return pa.Table.from_pylist(rows, schema=pairs.schema)
 
 
 def missing_lines(lines: int, work: Artifact) -> list[int]:
@@ -179,7 +192,7 @@ class TranslatingActor:
         started = time.time()
         translations = self.translator.translate(sources, self.search)
         seconds = time.time() - started
-        forced = self.translator.forced(sources, references)
+        forced = known_pairs(self.translator, sources, references)
         several = self.search.n_best > 1
         table = pa.table(
             {
@@ -201,6 +214,16 @@ class TranslatingActor:
             pq.write_table(table, path)
         tokens = sum(t.tokens for t in translations)
         return {"sentences": len(lines), "tokens": tokens, "size": row["size"], "started": started}
+
+
+def known_pairs(translator: Translator, sources: Sequence[str], references: Sequence[str]) -> list[Forced]:
+    """How probable the references are; a line without its other side counts for nothing."""
+    places = [n for n, pair in enumerate(zip(sources, references, strict=True)) if pair[0].strip() and pair[1].strip()]
+    found = translator.forced([sources[n] for n in places], [references[n] for n in places])
+    scored = [Forced(0.0, 0)] * len(sources)
+    for place, score in zip(places, found, strict=True):
+        scored[place] = score
+    return scored
 
 
 @contextlib.contextmanager
@@ -271,5 +294,5 @@ def measured(done: pa.Table, actors: int) -> dict[str, int | float | str]:
         "target_tokens": tokens,
         "seconds": seconds,
         "tokens_per_second": tokens / max(seconds, 1e-9),
-        "perplexity": math.exp(min(-log_probability / sum(done["reference_tokens"].to_pylist()), 700.0)),
+        "perplexity": math.exp(min(-log_probability / max(1, sum(done["reference_tokens"].to_pylist())), 700.0)),
     }

@@ -106,9 +106,10 @@ class FilesText(Text):
     test_target: str = ""
     source_language: str = "en"
     target_language: str = "de"
+    max_unreadable: float = 0.05  # share of lines that are not UTF-8 above which a file is refused
 
     def corpora(self) -> Mapping[str, Corpus]:
-        missing = [name for name in self.__dataclass_fields__ if not getattr(self, name)]
+        missing = [name for name in self.__dataclass_fields__ if getattr(self, name) == ""]
         if missing:
             raise UserError(
                 "The recipe `files` needs your text: "
@@ -123,6 +124,7 @@ class FilesText(Text):
             target=getattr(self, f"{split}_target"),
             source_language=self.source_language,
             target_language=self.target_language,
+            max_unreadable=self.max_unreadable,
         )
 
     def vocabulary(self) -> tuple[VocabularyKind, int]:

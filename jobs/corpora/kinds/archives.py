@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from jobs.configs import ArchivesCorpus, Resources
-from jobs.corpora.aligned_lines import Tally, align
+from jobs.configs import ArchivesCorpus, FilesCorpus, Resources
+from jobs.corpora.aligned_lines import Tally, align, require_readable
 from jobs.corpora.archives import Member, Place, open_pair
 from jobs.corpora.download import fetch_archives
 from jobs.corpora.reading import Reading, Task, TaskReport, write
@@ -31,6 +31,7 @@ def read_archive(
     tally = Tally(name, sides=(f"{name}: {members[0].path}", f"{name}: {members[1].path}"))
     with open_pair(place, members) as (sources, targets):
         yield from write(tally, align(sources, targets, tally), out, corpus=position)
+    require_readable(tally, FilesCorpus.max_unreadable)
     if expected is not None and tally.read != expected:
         raise UserError(
             f"{name} has {tally.read:,} lines in {members[0].path}, and {expected:,} were expected. "

@@ -9,7 +9,7 @@ from functools import partial
 from typing import IO, cast
 
 from jobs.configs import FilesCorpus, Resources
-from jobs.corpora.aligned_lines import Tally, align, lines_of
+from jobs.corpora.aligned_lines import Tally, align, lines_of, require_readable
 from jobs.corpora.reading import Reading, TaskReport, write
 from jobs.errors import UserError
 from jobs.events import Log
@@ -18,7 +18,7 @@ from jobs.storage.artifacts import Artifact
 
 
 def read(config: FilesCorpus, out: Artifact, on: Resources, log: Log) -> Reading:
-    return Reading([partial(read_files, config.source, config.target, out)], here=True)
+    return Reading([partial(read_files, config, out)], here=True)
 
 
 def open_file(address: str) -> IO[bytes]:
@@ -36,8 +36,10 @@ def open_file(address: str) -> IO[bytes]:
         raise UserError(f"{address} cannot be read: {error.strerror or error}.") from error
 
 
-def read_files(source: str, target: str, out: Artifact) -> Iterator[TaskReport]:
-    tally = Tally(os.path.basename(source), sides=(source, target))
+def read_files(config: FilesCorpus, out: Artifact) -> Iterator[TaskReport]:
+    sides = config.source, config.target
+    tally = Tally(os.path.basename(config.source), sides=sides)
     with ExitStack() as opened:
-        texts = [lines_of(opened.enter_context(open_file(address)), address) for address in (source, target)]
+        texts = [lines_of(opened.enter_context(open_file(address)), address) for address in sides]
         yield from write(tally, align(texts[0], texts[1], tally), out)
+    require_readable(tally, config.max_unreadable)
