@@ -76,10 +76,6 @@ class FilesCorpus(Corpus):
     target_language: str = "de"
     max_unreadable: float = 0.05  # share of lines that are not UTF-8 above which a file is refused
 
-    def __post_init__(self) -> None:
-        sentence = f"corpus.max_unreadable must be from 0 to 1, not {self.max_unreadable}"
-        require(0 <= self.max_unreadable <= 1, sentence)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:

@@ -109,3 +109,9 @@ def test_a_row_of_table2_is_the_recipe_of_its_name_whatever_is_set() -> None:
 def test_a_language_pair_that_is_not_known_is_refused() -> None:
     with pytest.raises(UserError, match="en-de"):
         RECIPES["base-en-de"].step(["corpus.pair=en-xx"])
+
+
+@pytest.mark.parametrize("share", ["2", "-0.1", "nan"])
+def test_a_share_is_a_share(share: str) -> None:
+    with pytest.raises(UserError, match="from 0 to 1"):
+        RECIPES["files"].step([f"corpus.max_unreadable={share}"])

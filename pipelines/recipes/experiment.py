@@ -26,7 +26,7 @@ from jobs.configs import (
 from jobs.errors import UserError, refuse_unknown
 from pipelines.recipes.language_pairs import PAIRS, PROFILES, Profile, VocabularyKind
 from pipelines.steps import stages
-from transformer.config import ModelConfig, SearchConfig, TrainingConfig
+from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require
 
 
 class Text(ABC):
@@ -107,6 +107,10 @@ class FilesText(Text):
     source_language: str = "en"
     target_language: str = "de"
     max_unreadable: float = 0.05  # share of lines that are not UTF-8 above which a file is refused
+
+    def __post_init__(self) -> None:
+        sentence = f"corpus.max_unreadable must be from 0 to 1, not {self.max_unreadable}"
+        require(0 <= self.max_unreadable <= 1, sentence)
 
     def corpora(self) -> Mapping[str, Corpus]:
         missing = [name for name in self.__dataclass_fields__ if getattr(self, name) == ""]
