@@ -78,6 +78,7 @@ class Stage:
     is_model: bool = False  # a model directory, for `attn translate`, export and the registry
     judges_model: bool = False  # its figures belong to the model that it stands on: registered together
     curve: str | None = None  # file of a learning curve, JSON lines with `update`
+    kept_work: tuple[str, ...] = ()  # patterns of files under work/ that belong to the result
     publishes_files: bool = False  # its files are kept in MLflow
     describes_itself_only: bool = False  # its MLflow params are its own settings, not those of all that led to it
 

@@ -50,7 +50,14 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--events", choices=("text", "json"), default="text", help="how steps are reported: for people, or JSON lines"
     )
+    again = "make it again: a stage, or one result's stage/fingerprint"
+    run.add_argument("--again", action="append", default=[], metavar="STAGE", help=again)
     run.add_argument("--dashboard", action="store_true", help="with Ray's dashboard, if Ray is started here")
+
+    verify = _command(commands, "verify", "verify:verify", "whether the results are still what was made, file by file")
+    _recipe(verify, optional=True)
+    verify.add_argument("--deep", action="store_true", help="read the files and compare digests, not sizes alone")
+    _json(verify)
 
     results = _command(commands, "results", "results:results", "the scores of finished runs, from MLflow")
     results.add_argument("recipe", nargs="?", metavar="RECIPE", help="only this recipe's")
@@ -136,8 +143,9 @@ def _command(commands: Commands, name: str, function: str, summary: str) -> argp
     return made
 
 
-def _recipe(command: argparse.ArgumentParser) -> None:
-    command.add_argument("recipe", metavar="RECIPE", help="its name; `attn recipes` lists them")
+def _recipe(command: argparse.ArgumentParser, optional: bool = False) -> None:
+    nargs = "?" if optional else None
+    command.add_argument("recipe", nargs=nargs, metavar="RECIPE", help="its name; `attn recipes` lists them")
     _set(command)
     command.add_argument("--rows", metavar="A,B", help='only these rows of a table, e.g. "A/h=1,C/N=2"')
     command.add_argument("--rows-from", metavar="FILE", help="a TOML file with rows of your own")

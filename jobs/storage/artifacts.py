@@ -36,6 +36,7 @@ class Store(Protocol):
     def write_bytes(self, path: str, data: bytes) -> None: ...
     def exists(self, path: str) -> bool: ...
     def names(self, path: str) -> list[str]: ...
+    def sizes(self, path: str) -> dict[str, int]: ...
     def delete(self, path: str) -> None: ...
     def fetch(self, path: str, to: Path) -> None: ...
     def publish(self, file: Path, path: str) -> None: ...
@@ -69,6 +70,13 @@ class LocalStore:
         root = os.path.join(path, "")
         found = (os.path.join(directory, file) for directory, _, files in os.walk(path) for file in files)
         return sorted(name.removeprefix(root) for name in found if not name.endswith(".partial"))
+
+    def sizes(self, path: str) -> dict[str, int]:
+        found = {}
+        for name in self.names(path):
+            with contextlib.suppress(FileNotFoundError):  # of a file that somebody else has just removed
+                found[name] = os.stat(os.path.join(path, name)).st_size
+        return found
 
     def delete(self, path: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path):
@@ -152,6 +160,10 @@ class Artifact:
     def names(self, under: str = "") -> list[str]:
         """Every file below, as a path relative to `under`, sorted."""
         return self.store.names(self.at(under))
+
+    def sizes(self, under: str = "") -> dict[str, int]:
+        """The same with the bytes of each."""
+        return self.store.sizes(self.at(under))
 
     def read_bytes(self, name: str) -> bytes:
         return self.store.read_bytes(self.at(name))

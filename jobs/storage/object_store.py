@@ -97,10 +97,13 @@ class ObjectStore:
         return bool(info.type != fs.FileType.NotFound)
 
     def names(self, path: str) -> list[str]:
+        return sorted(self.sizes(path))
+
+    def sizes(self, path: str) -> dict[str, int]:
         store, key = resolve(path)
         selector = fs.FileSelector(key, recursive=True, allow_not_found=True)
         found: Any = with_retries(lambda: store.get_file_info(selector))
-        return sorted(entry.path[len(key) + 1 :] for entry in found if entry.type == fs.FileType.File)
+        return {entry.path[len(key) + 1 :]: int(entry.size) for entry in found if entry.type == fs.FileType.File}
 
     def delete(self, path: str) -> None:
         store, key = resolve(path)

@@ -42,4 +42,5 @@ TRAIN = Stage(
     flops=flops,
     estimate=estimate,
     curve="curve.jsonl",
+    kept_work=("work/*/update-*/model.safetensors",),
 )

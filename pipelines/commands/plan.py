@@ -35,7 +35,7 @@ def plan(args: argparse.Namespace) -> int:
     for name in ("step", "fingerprint", "state", "takes", "why"):
         table.add_column(name, no_wrap=name != "why", style="bold" if name == "step" else "")
     for each in planned.steps:
-        colour = "green" if each.state == "done" else "cyan"
+        colour = {"done": "green", "damaged": "red"}.get(each.state, "cyan")
         cost = costs.get(each.step.key)
         takes = f"~{duration(cost.seconds)}" if cost is not None else ""
         table.add_row(each.step.name, each.step.fingerprint, Text(each.state, style=colour), takes, each.why)
@@ -47,6 +47,11 @@ def plan(args: argparse.Namespace) -> int:
         f"\n{recipe.name}: {len(planned.steps)} steps, {len(planned.to_do)} to do, {of_models}, in {workspace.uri}",
         soft_wrap=True,
     )
+    if planned.damaged:
+        again = " ".join(f"--again {each.step.key}" for each in planned.damaged)
+        console.print(
+            f"{len(planned.damaged)} damaged: `attn run {recipe.name} {again}` makes it again.", soft_wrap=True
+        )
     if planned.to_do:
         console.print(_estimate_sentence(total(costs.values()), args.on), soft_wrap=True)
     return 0

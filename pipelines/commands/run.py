@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -22,9 +23,10 @@ from jobs.report.stage import REPORT
 from pipelines.execution.runner import Outcome, Runner
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import from_arguments
-from pipelines.recipes.recipes import Recipe
+from pipelines.recipes.recipes import Recipe, nearest
 from pipelines.steps.estimate import how_far_off
-from pipelines.steps.plan import Plan, plan
+from pipelines.steps.plan import Plan, in_order, plan
+from pipelines.steps.step import Step
 from pipelines.terminal import run_summary
 from pipelines.terminal.live_table import RunScreen
 from pipelines.terminal.redirect_output import log_file, output_to
@@ -36,7 +38,10 @@ def run(args: argparse.Namespace) -> int:
     on = load_profile(args.on)
     workspace = Workspace(args.workspace)
     workspace.check_writable()
+    make_again(args.again, targets, workspace)
     planned = plan(targets, workspace)
+    for each in planned.damaged:
+        workspace.require_whole(each.step, each.record or {}, recipe.name)
     log = log_file(workspace.local_directory("logs"), recipe.name)
     log.parent.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -72,6 +77,19 @@ def run(args: argparse.Namespace) -> int:
             report = workspace.artifact(targets[-1])
             run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report)
         return 0
+
+
+def make_again(words: Sequence[str], targets: Sequence[Step], workspace: Workspace) -> None:
+    """Forget the results that `--again` names, by their stage, their fingerprint, or both; the run makes them."""
+    steps = in_order(targets)
+    chosen = []
+    for word in words:
+        named = [step for step in steps if word in (step.stage.name, step.fingerprint, step.key)]
+        if not named:
+            nearest("stage", word, dict.fromkeys(step.stage.name for step in steps))
+        chosen += named
+    for step in dict.fromkeys(chosen):
+        workspace.forget(step)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -19,9 +19,7 @@ def model_directory(args: argparse.Namespace) -> Iterator[Path]:
     """The directory that was named, or the one that the named recipe made."""
     named = Path(args.model)
     if args.model not in RECIPES and (named.is_dir() or "/" in args.model):
-        absent = [name for name in MODEL_FILES if not (named / name).is_file()]
-        if absent:
-            raise UserError(f"{named} is not a model directory: it has no {', '.join(absent)}.")
+        require_model_files(named)
         yield named
         return
     recipe = recipe_named(args.model)
@@ -29,4 +27,11 @@ def model_directory(args: argparse.Namespace) -> Iterator[Path]:
     step = next(each for each in in_order([recipe.step(args.changes)]) if each.stage.is_model)
     workspace.finished(step, recipe.name)
     with workspace.artifact(step).directory() as directory:
+        require_model_files(directory, f" `attn run {recipe.name} --again {step.key}` makes it again.")
         yield directory
+
+
+def require_model_files(directory: Path, advice: str = "") -> None:
+    absent = [name for name in MODEL_FILES if not (directory / name).is_file()]
+    if absent:
+        raise UserError(f"{directory} is not a model directory: it has no {', '.join(absent)}.{advice}")

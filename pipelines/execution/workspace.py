@@ -16,6 +16,7 @@ from typing import Any
 
 from jobs.errors import UserError
 from jobs.storage.artifacts import RECORD, WORK, Artifact, Lock
+from pipelines.execution.files import FILES, damage, in_words, listing
 from pipelines.steps.step import Step
 
 DEFAULT = "workspace"
@@ -65,7 +66,34 @@ class Workspace:
             raise UserError(
                 f"{step.stage.name} of {recipe} is not made yet in {self.uri}: `attn run {recipe}` makes it."
             )
+        self.require_whole(step, record, recipe)
         return record
+
+    def require_whole(self, step: Step, record: Mapping[str, Any], recipe: str) -> None:
+        """Refuse a result of which files are missing or cut, before anything is spent on it."""
+        found = damage(record, self.artifact(step))
+        if found:
+            raise UserError(
+                f"{step.name} of {recipe} is damaged: {in_words(found)} ({self.artifact(step).uri}). "
+                f"`attn run {recipe} --again {step.key}` makes it again."
+            )
+
+    def damages(self, steps: Sequence[Step], records: Sequence[Mapping[str, Any] | None]) -> list[list[str]]:
+        """Of each finished step, what is wrong with its files, in words."""
+        with ThreadPoolExecutor(1 if self.is_local else AT_ONCE) as pool:
+            pairs = zip(steps, records, strict=True)
+            return list(pool.map(lambda pair: damage(pair[1], self.artifact(pair[0])) if pair[1] else [], pairs))
+
+    def forget(self, step: Step) -> None:
+        """Undo a result, so that it is made again: the record goes first, then everything beside it."""
+        artifact = self.artifact(step)
+        with self.claim(step) as mine:
+            if not mine:
+                raise UserError(f"{step.name} is being made by another run: wait for it, or stop it.")
+            artifact.delete(RECORD)
+            for name in artifact.names():
+                if not name.startswith("."):
+                    artifact.delete(name)
 
     def records(self, steps: Sequence[Step]) -> list[Mapping[str, Any] | None]:
         """Those of many steps, read in parallel: a remote store takes long for each."""
@@ -110,7 +138,9 @@ class Workspace:
 
     def finish(self, step: Step, facts: Mapping[str, Any], made: Mapping[str, Any]) -> Mapping[str, Any]:
         """Write the record: from this moment on the result exists."""
-        record = {"fingerprint": step.fingerprint, **step.identity(), "facts": dict(facts), "made": dict(made)}
+        files = listing(self.artifact(step), step.stage.kept_work)
+        said = {"facts": dict(facts), "made": dict(made), FILES: files}
+        record = {"fingerprint": step.fingerprint, **step.identity(), **said}
         self.artifact(step).write_json(RECORD, record)
         return record
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pipelines.execution.files import in_words
 from pipelines.execution.workspace import Workspace
 from pipelines.steps.step import Step
 
@@ -35,7 +36,7 @@ def until(target: Step, stage: str) -> list[Step]:
 @dataclass(frozen=True)
 class PlannedStep:
     step: Step
-    state: Literal["done", "to do"]
+    state: Literal["done", "damaged", "to do"]
     why: str
     record: Mapping[str, Any] | None = None
 
@@ -50,13 +51,21 @@ class Plan:
     def to_do(self) -> list[PlannedStep]:
         return [planned for planned in self.steps if planned.state == "to do"]
 
+    @property
+    def damaged(self) -> list[PlannedStep]:
+        return [planned for planned in self.steps if planned.state == "damaged"]
+
 
 def plan(targets: Iterable[Step], workspace: Workspace) -> Plan:
     planned: list[PlannedStep] = []
     pending: set[str] = set()
     older: dict[str, list[Mapping[str, Any]]] = {}
     steps = in_order(targets)
-    for step, record in zip(steps, workspace.records(steps), strict=True):
+    records = workspace.records(steps)
+    for step, record, damage in zip(steps, records, workspace.damages(steps, records), strict=True):
+        if record is not None and damage:
+            planned.append(PlannedStep(step, "damaged", in_words(damage), record))
+            continue
         if record is not None:
             planned.append(PlannedStep(step, "done", f"made {record['made']['when']}", record))
             continue
