@@ -6,6 +6,7 @@ import gzip
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_model import SHAPE, learned_directory, random_directory, source_lines
@@ -47,6 +48,23 @@ def test_forced_through_the_same_words_both_engines_give_the_same_probabilities(
     for score, result in zip(ours, theirs, strict=True):
         assert len(result.log_probs) == score.tokens
         assert sum(result.log_probs) == pytest.approx(score.log_probability, rel=1e-4)
+
+
+def test_a_translation_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
+    """Random weights hardly ever say END, so the limit of length decides, and it is each sentence's own."""
+    engine = export.CTranslate2Translator.load(random_directory(tmp_path / "model"), threads=1)
+    texts, search = source_lines(30, seed=7, longest=12), SearchConfig(beam=3, extra_length=3)
+    together = [found.text for found in engine.translate(texts, search)]
+    assert together == [engine.translate([text], search)[0].text for text in texts]
+
+
+@pytest.mark.parametrize("engine", [Translator, export.CTranslate2Translator])
+def test_a_text_without_end_is_refused_in_words(engine: Any, tmp_path: Path) -> None:
+    translator = engine.load(random_directory(tmp_path / "model"))
+    with pytest.raises(
+        ValueError, match=r"'kaba kaba .*has \d,\d+ subwords, and at most 4,095 .* cut it into sentences"
+    ):
+        translator.translate(["kaba", "kaba " * 5_000])
 
 
 def test_an_exported_directory_needs_nothing_else(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from jobs.events import Event, Note, Progress
 from jobs.storage.artifacts import Artifact
 from jobs.translate import job
 from transformer.config import SearchConfig
+from transformer.subwords import Subwords
 from transformer.translator import Translator
 
 SEARCH = SearchConfig(beam=2, extra_length=4, n_best=2)
@@ -139,6 +140,13 @@ def test_a_line_done_twice_counts_once(tmp_path: Path) -> None:
 def test_a_batch_is_named_by_its_lines() -> None:
     assert job.batch_name([3, 1]) == job.batch_name([3, 1])
     assert job.batch_name([3, 1]) != job.batch_name([3, 2])
+
+
+def test_a_line_without_end_is_refused_before_anything_starts(model: Artifact) -> None:
+    pairs = pa.table({"line": [0, 1], "source": ["ka", "kaba " * 5_000], "reference": ["", ""]})
+    subwords = Subwords(model.read_bytes("subwords.model"))
+    with pytest.raises(UserError, match=r"Line 2 of the test set has \d+,\d+ subwords"):
+        translate.plan_batches(pairs, [0, 1], subwords, 100)
 
 
 def test_a_directory_that_is_no_model_is_refused(tmp_path: Path) -> None:

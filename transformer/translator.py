@@ -22,6 +22,7 @@ from transformer.model import Transformer, attention_maps
 from transformer.subwords import Subwords
 
 BATCH_TOKENS = 2_000
+LONGEST = 4_096  # subwords of a text, END counted: attention over more would take gigabytes
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,16 @@ def length_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]
     return batches
 
 
+def require_length(texts: Sequence[str], sources: Sequence[Sequence[int]]) -> None:
+    """Refuse a text that is longer than a sentence, or even a page, can be."""
+    for text, ids in zip(texts, sources, strict=True):
+        if len(ids) + 1 > LONGEST:
+            raise ValueError(
+                f"The text that begins {text[:30]!r} has {len(ids):,} subwords, and at most {LONGEST - 1:,} are "
+                f"translated at once: cut it into sentences, one a line"
+            )
+
+
 class Translator:
     """A trained model with its subwords. A text's translation does not depend on the texts beside it."""
 
@@ -105,6 +116,7 @@ class Translator:
     def translate(self, texts: Sequence[str], search: SearchConfig | None = None) -> list[Translation]:
         """Each text's translation, in the order of the texts. A blank text stays blank."""
         sources = self.subwords.encode_all(texts)
+        require_length(texts, sources)
         found = self.search([ids for ids in sources if ids], search or SearchConfig())
         results = iter(found)
         return [self.translation(next(results)) if ids else EMPTY for ids in sources]

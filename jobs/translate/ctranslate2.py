@@ -28,7 +28,16 @@ from transformer.layers import FeedForward
 from transformer.model import Transformer
 from transformer.positions import SinusoidalPositions, sinusoids
 from transformer.subwords import Subwords
-from transformer.translator import BATCH_TOKENS, EMPTY, Alternative, Translation, Translator, length_batches
+from transformer.translator import (
+    BATCH_TOKENS,
+    EMPTY,
+    LONGEST,
+    Alternative,
+    Translation,
+    Translator,
+    length_batches,
+    require_length,
+)
 
 try:
     import ctranslate2
@@ -36,7 +45,7 @@ try:
 except ImportError:  # an optional dependency
     ctranslate2 = None
 
-POSITIONS = 4096  # rows of the table of sinusoids: the longest sentence that the exported model can read
+POSITIONS = LONGEST  # rows of the table of sinusoids: the longest sentence that the exported model can read
 WEIGHTS = "model.bin"
 
 
@@ -149,6 +158,11 @@ def _plain(weight: Tensor) -> Any:
     return weight.detach().float().contiguous().numpy()
 
 
+def decoding_limit(source: Sequence[int], search: SearchConfig) -> int:
+    """Subwords that a translation may have, END counted; never more than there are positions."""
+    return min(len(source) + search.extra_length + 1, POSITIONS)
+
+
 # --- the exported model at work ----------------------------------------------------------------------------------
 
 
@@ -179,6 +193,7 @@ class CTranslate2Translator:
         """Each text's translation, in the order of the texts. A blank text stays blank."""
         search = search or SearchConfig()
         sources = self.subwords.encode_all(texts)
+        require_length(texts, sources)
         found = [EMPTY for _ in texts]
         places = [place for place, ids in enumerate(sources) if ids]
         for some in length_batches([len(sources[place]) + 1 for place in places], self.batch_tokens):
@@ -188,17 +203,38 @@ class CTranslate2Translator:
         return found
 
     def _search(self, sources: list[list[int]], search: SearchConfig) -> list[Translation]:
-        results = self.engine.translate_batch(
-            [self.subwords.pieces(ids) for ids in sources],
-            beam_size=search.beam,
-            num_hypotheses=search.beam,
-            length_penalty=0,
-            min_decoding_length=0,
-            max_decoding_length=max(map(len, sources)) + search.extra_length + 1,
-            max_input_length=0,
-            return_scores=True,
-        )
+        """CTranslate2 has one limit of length for a batch. Whoever comes near its own limit under the batch's larger
+        one is translated again beside sources of its own length, so that a translation depends on no neighbour."""
+        limits = [decoding_limit(ids, search) for ids in sources]
+        results = self._translate_batch(sources, max(limits), search)
+        by_limit: dict[int, list[int]] = {}
+        for place, (result, limit) in enumerate(zip(results, limits, strict=True)):
+            if limit < max(limits) and max(map(len, result.hypotheses)) >= limit - 1:
+                by_limit.setdefault(limit, []).append(place)
+        for limit, places in by_limit.items():
+            again = self._translate_batch([sources[place] for place in places], limit, search)
+            for place, result in zip(places, again, strict=True):
+                results[place] = result
         return [self._ranked(result, search) for result in results]
+
+    def _translate_batch(self, sources: list[list[int]], limit: int, search: SearchConfig) -> list[Any]:
+        try:
+            return list(
+                self.engine.translate_batch(
+                    [self.subwords.pieces(ids) for ids in sources],
+                    beam_size=search.beam,
+                    num_hypotheses=search.beam,
+                    length_penalty=0,
+                    min_decoding_length=0,
+                    max_decoding_length=limit,
+                    max_input_length=0,
+                    return_scores=True,
+                )
+            )
+        except (RuntimeError, ValueError) as error:
+            longest = max(map(len, sources))
+            reason = str(error).partition("\n")[0]
+            raise UserError(f"CTranslate2 could not translate a text of {longest:,} subwords: {reason}") from error
 
     def _ranked(self, result: Any, search: SearchConfig) -> Translation:
         """What has finished, in the order of the paper's length penalty."""

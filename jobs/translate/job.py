@@ -39,7 +39,7 @@ from jobs.storage.object_store import filesystem
 from transformer.beam import Forced
 from transformer.config import CONFIG, MODEL_FILES, SUBWORDS, SearchConfig
 from transformer.subwords import Subwords
-from transformer.translator import Translator, length_batches, model_shape
+from transformer.translator import LONGEST, Translator, length_batches, model_shape
 
 ALTERNATIVE = pa.struct([("text", pa.string()), ("score", pa.float64())])
 DONE = pa.schema(
@@ -135,6 +135,10 @@ def plan_batches(pairs: pa.Table, lines: Sequence[int], subwords: Subwords, batc
     chosen = pairs.take(pa.array(lines, pa.int64()))
     sources, references = chosen["source"].to_pylist(), chosen["reference"].to_pylist()
     lengths = [len(ids) + 1 for ids in subwords.encode_all(sources)]
+    if max(lengths) > LONGEST:
+        line = lines[lengths.index(max(lengths))] + 1
+        raise UserError(f"Line {line:,} of the test set has {max(lengths):,} subwords, and at most {LONGEST:,} can be "
+                        "translated at once: cut it into sentences.")  # fmt: skip
     return [
         {
             "lines": [lines[place] for place in places],
