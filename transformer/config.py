@@ -6,18 +6,38 @@ Standard library only, so that planning an experiment loads nothing heavy.
 
 from __future__ import annotations
 
+import math
+import types
+import typing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 PAD, UNKNOWN, START, END = 0, 1, 2, 3  # subword ids that mean the same in every vocabulary
 CONFIG, WEIGHTS, SUBWORDS = "config.json", "model.safetensors", "subwords.model"
 MODEL_FILES = (CONFIG, WEIGHTS, SUBWORDS)  # of a model directory
+IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", types.NoneType: "none"}
 
 
 def require(condition: bool, sentence: str) -> None:
     """Refuse a value with a sentence that says what it should have been."""
     if not condition:
         raise ValueError(sentence)
+
+
+def require_types(config: Any, section: str) -> None:
+    """Refuse a value of another type than the field says: configs are read from files, too."""
+    for name, hint in typing.get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        choices = typing.get_args(hint) or (hint,)
+        if typing.get_origin(hint) is Literal:
+            right = value in choices
+            wanted = f"one of {', '.join(choices)}"
+        else:
+            accepts = tuple(choices) + ((int,) if float in choices else ())
+            right = isinstance(value, accepts) and (bool in choices or not isinstance(value, bool))
+            right = right and not (isinstance(value, float) and not math.isfinite(value))
+            wanted = " or ".join(IN_WORDS[kind] for kind in choices)
+        require(right, f"{section}.{name} must be {wanted}, not {value!r}")
 
 
 def require_probability(name: str, value: float) -> None:
@@ -43,8 +63,11 @@ class ModelConfig:
     tied_embeddings: bool = True  # one matrix for both embeddings and the softmax  (3.4)
 
     def __post_init__(self) -> None:
+        require_types(self, "model")
         for name in ("layers", "d_model", "d_ff", "num_heads", "max_positions"):
             require(getattr(self, name) >= 1, f"model.{name} must be at least 1, not {getattr(self, name)}")
+        for name, most in (("layers", 1_000), ("max_positions", 1_000_000)):
+            require(getattr(self, name) <= most, f"model.{name} must be at most {most:,}, not {getattr(self, name):,}")
         for name in ("dropout", "attention_dropout", "relu_dropout"):
             require_probability(f"model.{name}", getattr(self, name))
         require(self.d_model % 2 == 0, f"model.d_model must be even (sine and cosine pairs), not {self.d_model}")
@@ -85,6 +108,7 @@ class TrainingConfig:
     non_finite: Literal["stop", "skip"] = "stop"  # what to do with an update whose loss is not a number
 
     def __post_init__(self) -> None:
+        require_types(self, "training")
         for name in (
             "steps", "tokens_per_update", "warmup", "checkpoint_every", "keep_checkpoints", "dev_every", "log_every",
         ):  # fmt: skip
@@ -108,6 +132,7 @@ class SearchConfig:
     n_best: int = 1
 
     def __post_init__(self) -> None:
+        require_types(self, "translation")
         require(self.beam >= 1, f"translation.beam must be at least 1, not {self.beam}")
         require(self.alpha >= 0, f"translation.alpha must be at least 0, not {self.alpha}")
         require(self.extra_length >= 1, f"translation.extra_length must be at least 1, not {self.extra_length}")

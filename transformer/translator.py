@@ -5,19 +5,18 @@ Reads  config.json, model.safetensors, subwords.model      By hand  Translator.l
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from transformer import beam
 from transformer.beam import Forced, Hypothesis
-from transformer.checkpoint import load_weights
-from transformer.config import CONFIG, END, START, SUBWORDS, WEIGHTS, ModelConfig, SearchConfig
+from transformer.config import END, START, UNKNOWN, SearchConfig
+from transformer.loading import load_model, load_subwords
 from transformer.model import Transformer, attention_maps
 from transformer.subwords import Subwords
 
@@ -100,7 +99,7 @@ class Translator:
         if model.vocabulary_size < len(subwords):
             raise ValueError(
                 f"The model knows {model.vocabulary_size} subwords and its vocabulary has {len(subwords)}: "
-                f"they do not belong together."
+                f"they do not belong together"
             )
         self.model = model.eval()
         self.subwords = subwords
@@ -108,10 +107,9 @@ class Translator:
 
     @classmethod
     def load(cls, directory: Path | str, device: str = "cpu", batch_tokens: int = BATCH_TOKENS) -> Translator:
+        """ValueError, in a sentence, if anything is wrong with the directory."""
         directory = Path(directory)
-        model = Transformer(*model_shape(json.loads((directory / CONFIG).read_text(encoding="utf-8"))))
-        load_weights(directory / WEIGHTS, model)
-        return cls(model.to(device), Subwords.load(directory / SUBWORDS), batch_tokens)
+        return cls(load_model(directory).to(device), load_subwords(directory), batch_tokens)
 
     def translate(self, texts: Sequence[str], search: SearchConfig | None = None) -> list[Translation]:
         """Each text's translation, in the order of the texts. A blank text stays blank."""
@@ -135,8 +133,9 @@ class Translator:
         return Translation.of([Alternative(self.text(h.ids), h.score, len(h.ids)) for h in hypotheses])
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of subwords, on one line: a vocabulary with byte fallback may spell line ends."""
-        return self.subwords.decode(ids).replace("\r", " ").replace("\n", " ")
+        """One line, whatever the bytes of a vocabulary with byte fallback may spell."""
+        known = [i if i < len(self.subwords) else UNKNOWN for i in ids]  # a table may have more rows than subwords
+        return self.subwords.decode(known).replace("\r", " ").replace("\n", " ")
 
     def forced(self, sources: Sequence[str], targets: Sequence[str]) -> list[Forced]:
         """The model's probability of given translations; tokens count END."""
@@ -162,11 +161,3 @@ class Translator:
         maps = attention_maps(self.model, torch.tensor([source], device=device), torch.tensor([target], device=device))
         encoder, decoder, cross = ([layer[0].cpu() for layer in side] for side in maps)
         return AttentionMaps(self.subwords.pieces(source), self.subwords.pieces(target), encoder, decoder, cross)
-
-
-def model_shape(about: Any) -> tuple[ModelConfig, int]:
-    """The model's config and vocabulary size, of a parsed config.json."""
-    try:
-        return ModelConfig(**about["model"]), int(about["vocabulary_size"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"config.json does not describe a model: {error}") from error

@@ -25,6 +25,7 @@ from transformer.attention import CrossAttention, SelfAttention
 from transformer.beam import length_penalty
 from transformer.config import END, MODEL_FILES, START, SUBWORDS, UNKNOWN, SearchConfig
 from transformer.layers import FeedForward
+from transformer.loading import load_subwords
 from transformer.model import Transformer
 from transformer.positions import SinusoidalPositions, sinusoids
 from transformer.subwords import Subwords
@@ -181,13 +182,16 @@ class CTranslate2Translator:
         directory = Path(directory)
         options = {"device": "cpu", "intra_threads": threads, "compute_type": compute_type}
         if (directory / WEIGHTS).is_file():
-            engine = ctranslate2.Translator(str(directory), **options)
+            try:
+                engine = ctranslate2.Translator(str(directory), **options)
+            except (RuntimeError, ValueError) as error:
+                raise ValueError(f"{directory} is no model of CTranslate2: {error}") from error
         else:
             with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
                 exported = Path(scratch) / "model"
                 to_ctranslate2(directory, exported)
                 engine = ctranslate2.Translator(str(exported), **options)
-        return cls(engine, Subwords.load(directory / SUBWORDS))
+        return cls(engine, load_subwords(directory))
 
     def translate(self, texts: Sequence[str], search: SearchConfig | None = None) -> list[Translation]:
         """Each text's translation, in the order of the texts. A blank text stays blank."""

@@ -1,7 +1,6 @@
 """Translate a test set with a trained model, and see how probable it finds the references (section 6.1).
 
-Reads   a model directory (jobs/average/job.py), pairs/*.parquet, about.json and, where lines of the user's files
-        could not be paired, unpaired.json of a test set (jobs/corpora/job.py): they keep their places
+Reads   a model directory (jobs/average/job.py), pairs/*.parquet, about.json and unpaired.json of a test set
 Writes  translations.parquet, one row per line of the test set in its order; hypotheses.txt; about.json
 
 Sentences of like length are translated together, the longest first, by a Ray Data pool of actors that each hold the
@@ -38,8 +37,9 @@ from jobs.storage.artifacts import RECORD, WORK, Artifact
 from jobs.storage.object_store import filesystem
 from transformer.beam import Forced
 from transformer.config import CONFIG, MODEL_FILES, SUBWORDS, SearchConfig
+from transformer.loading import model_shape
 from transformer.subwords import Subwords
-from transformer.translator import LONGEST, Translator, length_batches, model_shape
+from transformer.translator import LONGEST, Translator, length_batches
 
 ALTERNATIVE = pa.struct([("text", pa.string()), ("score", pa.float64())])
 DONE = pa.schema(
@@ -89,8 +89,8 @@ def read_model(model: Artifact) -> dict[str, Any]:
     absent = [name for name in MODEL_FILES if not model.exists(name)]
     if absent:
         raise UserError(f"The model at {model.uri} has no {', '.join(absent)}: make it again with `attn run`.")
-    about: dict[str, Any] = model.read_json(CONFIG)
     try:
+        about: dict[str, Any] = model.read_json(CONFIG)
         model_shape(about)
     except ValueError as error:
         raise UserError(f"The model at {model.uri} cannot be used: {error}.") from error
@@ -135,10 +135,9 @@ def plan_batches(pairs: pa.Table, lines: Sequence[int], subwords: Subwords, batc
     chosen = pairs.take(pa.array(lines, pa.int64()))
     sources, references = chosen["source"].to_pylist(), chosen["reference"].to_pylist()
     lengths = [len(ids) + 1 for ids in subwords.encode_all(sources)]
-    if max(lengths) > LONGEST:
-        line = lines[lengths.index(max(lengths))] + 1
-        raise UserError(f"Line {line:,} of the test set has {max(lengths):,} subwords, and at most {LONGEST:,} can be "
-                        "translated at once: cut it into sentences.")  # fmt: skip
+    if (most := max(lengths)) > LONGEST:
+        line = lines[lengths.index(most)] + 1
+        raise UserError(f"Line {line:,} of the test set has {most:,} subwords; at most {LONGEST:,} are possible.")
     return [
         {
             "lines": [lines[place] for place in places],

@@ -16,6 +16,11 @@ def export(args: argparse.Namespace) -> int:
     if output.exists():
         raise UserError(f"{output} is there already: name another directory with --output.")
     with model_directory(args) as directory:
-        importlib.import_module("jobs.translate.ctranslate2").to_ctranslate2(directory, output)
+        try:
+            importlib.import_module("jobs.translate.ctranslate2").to_ctranslate2(directory, output)
+        except OSError as error:
+            raise UserError(f"{output} cannot be written: {(error.strerror or str(error)).lower()}.") from error
+        except ValueError as error:
+            raise UserError(f"{error}.") from error
     print(f"{output} holds the model for {args.to}.")
     return 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import itertools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from transformer.config import SearchConfig
 from transformer.translator import TranslatesText, Translation, Translator
 
 BATCH = 32  # lines of a file translated together; a person at a terminal gets each line at once
+PICTURED_SUBWORDS = 128  # of a sentence: a page grows with the square of it
 PICTURED = 20  # sentences in one page of attention pictures
 
 
@@ -30,39 +32,77 @@ def search_config(args: argparse.Namespace) -> SearchConfig:
         raise UserError(f"{str(error).replace('translation.', '--').replace('n_best', 'n-best')}.") from error
 
 
+def check(args: argparse.Namespace) -> None:
+    """What cannot be meant, before anything is loaded."""
+    if args.text and args.input is not None:
+        raise UserError("Sentences and --input FILE cannot be translated together: give one of them.")
+    if args.text == ["-"]:
+        args.text = []  # as elsewhere: standard input
+    if args.attention and Path(args.attention).suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"--attention writes a page: name a file that ends in .html, not {args.attention}.")
+
+
 def translate(args: argparse.Namespace) -> int:
+    check(args)
     search = search_config(args)
     with model_directory(args) as directory:
         if args.attention:
             return _attention(args, directory)
-        translator = _engine(args.engine, directory)
+        with in_a_sentence():
+            translator = _engine(args.engine, directory)
         for batch in _batches(args):
-            for source, found in zip(batch, translator.translate(batch, search), strict=True):
+            with in_a_sentence():
+                translations = translator.translate(batch, search)
+            for source, found in zip(batch, translations, strict=True):
                 _print_translation(args, source, found)
             sys.stdout.flush()
     return 0
 
 
+@contextlib.contextmanager
+def in_a_sentence() -> Iterator[None]:
+    """A model directory, or a text, that is no good: `transformer` says so in a ValueError."""
+    try:
+        yield
+    except ValueError as error:
+        raise UserError(f"{str(error).rstrip('.')}.") from error
+
+
 def _engine(name: str, directory: Path) -> TranslatesText:
-    if name == "ctranslate2":
-        engine: TranslatesText = importlib.import_module("jobs.translate.ctranslate2").CTranslate2Translator.load(
-            directory
-        )
-        return engine
-    return Translator.load(directory)
+    if name == "torch":
+        return Translator.load(directory)
+    engine: TranslatesText = importlib.import_module("jobs.translate.ctranslate2").CTranslate2Translator.load(directory)
+    return engine
 
 
 def _lines(args: argparse.Namespace) -> Iterable[str]:
     if args.text:
-        return list(args.text)
+        return [_readable(text, number) for number, text in enumerate(args.text, start=1)]
     if args.input is None:
-        return (line.rstrip("\r\n") for line in sys.stdin)
+        return _decoded(sys.stdin.buffer, "standard input")
     try:
-        with open(args.input, encoding="utf-8", newline="\n") as file:
-            return [line.rstrip("\r\n") for line in file]
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UserError(f"The file {args.input} cannot be read: {str(reason).lower()}.") from error
+        with open(args.input, "rb") as file:
+            return list(_decoded(file, f"The file {args.input}"))
+    except OSError as error:
+        raise UserError(f"The file {args.input} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+
+
+def _readable(text: str, number: int) -> str:
+    """A word of the command line; what is no UTF-8 there reaches Python as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"Sentence {number} is not UTF-8.") from None
+    return text
+
+
+def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            sentence = f"{name[0].upper()}{name[1:]} is not UTF-8: line {number:,} cannot be read."
+            raise UserError(f"{sentence} Convert it: iconv -f LATIN1 -t UTF-8.") from None
 
 
 def _batches(args: argparse.Namespace) -> Iterator[list[str]]:
@@ -83,11 +123,22 @@ def _print_translation(args: argparse.Namespace, source: str, found: Translation
         print(f"{found.score:9.4f}  {found.text}" if args.scores else found.text)
 
 
+def _require_picturable(texts: Sequence[str], translator: Translator) -> None:
+    for text, ids in zip(texts, translator.subwords.encode_all(texts), strict=True):
+        if len(ids) > PICTURED_SUBWORDS:
+            raise UserError(
+                f"The text that begins {text[:30]!r} has {len(ids):,} subwords, and a picture shows at most "
+                f"{PICTURED_SUBWORDS}: choose a shorter sentence."
+            )
+
+
 def _attention(args: argparse.Namespace, directory: Path) -> int:
     texts = [line for line in itertools.islice(_lines(args), PICTURED) if line.strip()]
     if not texts:
         raise UserError("--attention needs at least one sentence.")
-    translator = Translator.load(directory)
+    with in_a_sentence():
+        translator = Translator.load(directory)
+    _require_picturable(texts, translator)
     page = attention_page([translator.attention(text) for text in texts], title=f"Attention of {args.model}")
     try:
         Path(args.attention).write_text(page, encoding="utf-8")
