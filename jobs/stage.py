@@ -71,7 +71,7 @@ class Stage:
     job: str  # the module whose run() makes a result
     version: int = 1
     demand: Callable[[Resources], Demand] = one_cpu
-    divide: Callable[[Resources, int], Resources] | None = None  # the profile's share of one of n such steps at once
+    divide: Callable[[Resources, int], Resources] | None = None  # the profile with at most so many workers, from 1 on
     flops: Callable[[Lineage], float] | None = None  # matrix products; of waiting steps the largest starts first
     estimate: Callable[[Lineage, Resources], Estimate | None] = a_few_seconds  # None where nobody can tell
     is_dataset: bool = False  # an MLflow dataset of the runs that read it

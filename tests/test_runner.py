@@ -18,9 +18,8 @@ from step_job import StepConfig, stage
 
 from jobs.configs import Resources
 from jobs.events import Event
-from jobs.train.stage import TRAIN
 from pipelines.execution import runner
-from pipelines.execution.runner import Outcome, Runner, sentence_of, side_by_side, urgency
+from pipelines.execution.runner import Outcome, Runner, sentence_of, urgency
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES
 from pipelines.steps.plan import PlannedStep, in_order, plan
@@ -186,14 +185,6 @@ def test_the_longest_training_starts_first_and_what_is_begun_before_it() -> None
     assert trainings[:2] == ["big", "C/d=1024"]
     assert trainings[-1] == "C/d=256"
     assert {step.stage.name for step in steps[-len(trainings) :]} == {"train"}
-
-
-def test_trainings_side_by_side_share_the_workers() -> None:
-    on = Resources()
-    train = Step(stage=TRAIN, config=StepConfig())
-    assert TRAIN.demand(on).cpus == 2
-    assert side_by_side(train, on, 5).train.workers == 1
-    assert side_by_side(train, on, 1).train.workers == 2
 
 
 def test_a_step_that_says_nothing_is_pointed_out(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

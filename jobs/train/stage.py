@@ -16,9 +16,9 @@ def demand(on: Resources) -> Demand:
     return Demand(each.workers * each.cpus_per_worker, each.workers * each.gpus_per_worker)
 
 
-def divide(on: Resources, among: int) -> Resources:
+def divide(on: Resources, workers: int) -> Resources:
     """Training is the same on any number of workers, so a share of them changes no result."""
-    return replace(on, train=replace(on.train, workers=max(1, on.train.workers // among)))
+    return replace(on, train=replace(on.train, workers=min(workers, on.train.workers)))
 
 
 def flops(lineage: Lineage) -> float:

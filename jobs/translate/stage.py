@@ -18,9 +18,9 @@ def demand(on: Resources) -> Demand:
     return Demand(each.actors * each.cpus_per_actor, each.actors * each.gpus_per_actor)
 
 
-def divide(on: Resources, among: int) -> Resources:
+def divide(on: Resources, actors: int) -> Resources:
     """A translation does not depend on the number of actors."""
-    return replace(on, translate=replace(on.translate, actors=max(1, on.translate.actors // among)))
+    return replace(on, translate=replace(on.translate, actors=min(actors, on.translate.actors)))
 
 
 def flops(lineage: Lineage) -> float:

@@ -23,10 +23,10 @@ from typing import Any, Protocol
 from jobs.configs import Resources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics
-from jobs.stage import Demand
 from jobs.storage.artifacts import Artifact
 from jobs.train import prometheus
 from pipelines.execution.provenance import made_now
+from pipelines.execution.shares import Shares
 from pipelines.execution.workspace import Workspace
 from pipelines.steps.estimate import flops
 from pipelines.steps.plan import Plan, PlannedStep, in_order
@@ -60,11 +60,6 @@ class Outcome:
     made: list[str] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
-
-
-def side_by_side(step: Step, on: Resources, among: int) -> Resources:
-    """Several models at once, each on fewer workers, beat one after the other on all: less waiting for each other."""
-    return step.stage.divide(on, among) if step.stage.divide else on
 
 
 def urgency(step: Step) -> float:
@@ -103,11 +98,10 @@ class Runner:
     def __init__(
         self, workspace: Workspace, on: Resources, tracker: Tracker, screen: Screen, have: Mapping[str, float]
     ) -> None:
-        self.workspace, self.on, self.tracker, self.screen = workspace, on, tracker, screen
-        self.free = {"cpus": have.get("CPU", 1.0), "gpus": have.get("GPU", 0.0)}
+        self.workspace, self.tracker, self.screen = workspace, tracker, screen
+        self.shares = Shares(on, have)
         self.ended: queue.Queue[Ended] = queue.Queue()
         self.running: dict[str, Step] = {}
-        self.taken: dict[str, Demand] = {}  # by what runs
         self.silence = Silence(SILENT_S)
         self.outcome = Outcome()
 
@@ -150,29 +144,17 @@ class Runner:
         return bool(lost)
 
     def _start_what_fits(self, waiting: list[Step]) -> None:
-        dividing = sum(step.stage.divide is not None for step in [*waiting, *self.running.values()])
-        for step in list(waiting):
-            on = side_by_side(step, self.on, dividing)
-            need = step.stage.demand(on)
-            fits = need.cpus <= self.free["cpus"] and need.gpus <= self.free["gpus"]
-            if not fits and self.running:
-                continue  # with nothing running, start it anyway: the job itself says what is missing
+        for step, on in self.shares.start(waiting):
             waiting.remove(step)
             self.running[step.key] = step
             self.silence.heard(step.key)
-            self.taken[step.key] = need
-            self._account(need, -1)
             threading.Thread(target=self._execute, args=(step, on), name=step.name, daemon=True).start()
-
-    def _account(self, need: Demand, sign: int) -> None:
-        self.free["cpus"] += sign * need.cpus
-        self.free["gpus"] += sign * need.gpus
 
     def _next_ended(self) -> Step:
         ended = self._wait()
         step = ended.step
         self.running.pop(step.key)
-        self._account(self.taken.pop(step.key), +1)
+        self.shares.release(step)
         if ended.record is None:
             self.outcome.failures[step.key] = ended.sentence
             self.screen.failed(step, ended.sentence)
