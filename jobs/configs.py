@@ -248,6 +248,7 @@ class TrainResources:
     gpus_per_worker: float = 0
     precision: Literal["fp32", "bf16"] = "fp32"
     compile: bool = False
+    copy_shards: bool = False  # to each node's disk while training reads them from an object store, as it has room
     max_failures: int = 3  # lost workers or nodes survived before the step is called failed
 
     def __post_init__(self) -> None:

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import fs
+from slow_store import SlowStore
 from small_shards import small_shards
 
 from jobs.errors import UserError
+from jobs.shards.layout import pool_name
+from jobs.storage import artifacts
 from jobs.storage.artifacts import Artifact
-from jobs.train import stream
+from jobs.train import local_copies, pool_files
+from jobs.train.local_copies import LocalCopies
 from jobs.train.plan import Plan, assign_by_cost, micro_batches_per_update
-from jobs.train.stream import Reader, Stream, prefetch, ragged, read_ahead, read_index
+from jobs.train.stream import STORE_READERS, Reader, Stream, prefetch, ragged, read_ahead, read_index
 from jobs.train.worker import refuse_too_long
 from transformer.config import ModelConfig, TrainingConfig
 
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Artifact:
-    return small_shards(tmp_path / "shards")
+    return small_shards(tmp_path / "shards", pools=4)
 
 
 def test_an_epoch_is_a_permutation_and_the_next_is_another(shards: Artifact) -> None:
@@ -57,13 +66,79 @@ def test_a_micro_batch_is_what_the_file_holds(shards: Artifact) -> None:
     reader.close()
 
 
-def test_few_pools_are_open_at_a_time(shards: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "OPEN_POOLS", 1)
+def test_few_footers_are_kept_parsed_and_all_pools_are_read(shards: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_files, "PARSED_FOOTERS", 1)
     index = read_index(shards)
     reader = Reader(shards, index)
     tokens = [reader.read(row).target_tokens for row in (0, 11, 1, 10)]
     assert tokens == index.target_tokens[[0, 11, 1, 10]].tolist()
-    assert len(reader._open) == 1
+    assert reader.files._parsed.cache_info().currsize == 1
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch, shards: Artifact) -> SlowStore:
+    """The shards of these tests, at s3://bucket/shards, where requests are counted."""
+    made = SlowStore()
+    system = fs.PyFileSystem(made)
+    monkeypatch.setattr(pool_files, "filesystem", lambda artifact, name: (system, f"{shards.uri}/{name}"))
+    return made
+
+
+def test_a_micro_batch_is_one_request_to_the_store(store: SlowStore, shards: Artifact) -> None:
+    index, rows = read_index(shards), [row for _ in range(10) for row in range(12)]
+    at_store = Artifact("s3://bucket/shards")
+    found = list(read_ahead(at_store, index, rows))
+    assert store.requests == len(rows) + 2 * 4, "and two for every pool: its size, and its footer"
+    here = list(read_ahead(shards, index, rows))
+    assert all(torch.equal(a.source_BS, b.source_BS) for a, b in zip(found, here, strict=True))
+    assert all(torch.equal(a.gold_N, b.gold_N) for a, b in zip(found, here, strict=True))
+
+
+def test_a_store_is_read_by_several_at_once_and_no_more_than_is_bounded(store: SlowStore, shards: Artifact) -> None:
+    store.seconds = 0.01
+    index, taken = read_index(shards), []
+    rows = (taken.append(row) or row for row in itertools.cycle(range(12)))  # type: ignore[func-returns-value]
+    with closing(read_ahead(Artifact("s3://bucket/shards"), index, rows, depth=2)) as batches:
+        found = [batch.target_tokens for batch in islice(batches, 60)]
+    assert found == [int(index.target_tokens[row]) for row in taken[:60]]
+    assert 3 <= store.most_at_once <= STORE_READERS
+    assert len(taken) <= 60 + 2 * STORE_READERS + 2 + 2
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith(("prefetch", "reader"))]
+
+
+def test_footers_larger_than_the_first_read_are_read_whole(
+    store: SlowStore, shards: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_files, "TAIL", 16)
+    index = read_index(shards)
+    assert Reader(Artifact("s3://bucket/shards"), index).read(5).target_tokens == index.target_tokens[5]
+    assert store.requests == 4
+
+
+def test_what_was_copied_is_not_asked_of_the_store(
+    store: SlowStore, shards: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, copies = read_index(shards), LocalCopies(shards, tmp_path)
+    names = [pool_name(pool) for pool in (0, 1)]
+    copies.copy(names[:1], threading.Event())
+    reader = Reader(Artifact("s3://bucket/shards"), index, copies)
+    in_first, in_second = index.pool.tolist().index(0), index.pool.tolist().index(1)
+    assert reader.read(in_first).target_tokens == index.target_tokens[in_first]
+    assert store.requests == 0
+    assert reader.read(in_second).target_tokens == index.target_tokens[in_second]
+    assert store.requests == 3
+    monkeypatch.setattr(local_copies, "FREE_SHARE", 1.0)
+    copies.copy(names, threading.Event())
+    assert copies.find(names[1]) is None, "the disk has no room"
+    monkeypatch.setattr(local_copies, "FREE_SHARE", 0.0)
+    held = artifacts.store("").try_lock(str(copies.directory / "lock"))
+    assert held is not None
+    copies.copy(names, threading.Event())
+    assert copies.find(names[1]) is None, "another process copies"
+    held.release()
+    copies.copy(names, threading.Event())
+    assert reader.read(in_second).target_tokens == index.target_tokens[in_second]
+    assert store.requests == 3
 
 
 def test_slices_of_an_arrow_list_keep_their_own_rows() -> None:
@@ -85,7 +160,7 @@ def test_reading_ahead_keeps_the_order_and_stops_when_told(shards: Artifact) -> 
 
 
 def test_what_goes_wrong_ahead_is_said_in_its_place() -> None:
-    def make() -> Iterator[int]:
+    def make() -> Generator[int]:
         yield 1
         raise ValueError("torn file")
 

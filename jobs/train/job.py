@@ -107,6 +107,7 @@ def make_plan(config: TrainConfig, shards: Artifact, dev: Artifact, place: Artif
         threads=max(1, int(on.train.cpus_per_worker)),
         precision=on.train.precision,
         compile=on.train.compile,
+        copy_shards=on.train.copy_shards,
     )
 
 

@@ -25,6 +25,7 @@ class Plan:
     threads: int
     precision: Literal["fp32", "bf16"]
     compile: bool
+    copy_shards: bool = False
 
 
 def micro_batches_per_update(tokens_per_update: int, micro_batch_tokens: int) -> int:

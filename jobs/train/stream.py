@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,10 +28,13 @@ from jobs.errors import UserError
 from jobs.shards.layout import INDEX, PLACE, SIZES, pool_name
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
+from jobs.train.local_copies import LocalCopies, copying
+from jobs.train.pool_files import PoolFiles
 from transformer.batching import Batch, Ragged, batch
 
+S = TypeVar("S")
 T = TypeVar("T")
-OPEN_POOLS = 16
+STORE_READERS = 16  # requests to a store at once: at 50 ms each they are 320 micro-batches a second
 
 
 @dataclass(frozen=True)
@@ -99,29 +104,18 @@ def permutation(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
 
 
 class Reader:
-    """Row groups of the pools as batches. Keeps a few pools open; not for several threads at once."""
+    """Micro-batches by their row of the index, for several threads at once."""
 
-    def __init__(self, shards: Artifact, index: Index) -> None:
-        self.shards = shards
+    def __init__(self, shards: Artifact, index: Index, copies: LocalCopies | None = None) -> None:
         self.index = index
-        self._open: OrderedDict[int, pq.ParquetFile] = OrderedDict()
+        self.files = PoolFiles(shards, copies)
 
     def read(self, row: int) -> Batch:
-        table = self._pool(int(self.index.pool[row])).read_row_group(int(self.index.row_group[row]))
+        table = self.files.read_row_group(int(self.index.pool[row]), int(self.index.row_group[row]))
         return batch(ragged(table.column("source")), ragged(table.column("target")))
 
     def close(self) -> None:
-        while self._open:
-            self._open.popitem()[1].close()
-
-    def _pool(self, number: int) -> Any:
-        if number not in self._open:
-            if len(self._open) >= OPEN_POOLS:
-                self._open.popitem(last=False)[1].close()
-            store, path = filesystem(self.shards, pool_name(number))
-            self._open[number] = pq.ParquetFile(path, filesystem=store)
-        self._open.move_to_end(number)
-        return self._open[number]
+        self.files.close()
 
 
 def ragged(column: pa.ChunkedArray) -> Ragged:
@@ -131,17 +125,18 @@ def ragged(column: pa.ChunkedArray) -> Ragged:
     return Ragged(values, offsets.astype(np.int64) - offsets[0])
 
 
-def prefetch(make: Callable[[], Iterator[T]], depth: int) -> Generator[T]:
+def prefetch(make: Callable[[], Generator[T]], depth: int) -> Generator[T]:
     """The items of `make()`, made by a thread of its own up to `depth` ahead. Closing the iterator ends the thread."""
     items: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=depth)
     stop = threading.Event()
 
     def work() -> None:
         try:
-            for item in make():
-                items.put(("item", item))
-                if stop.is_set():
-                    return
+            with closing(make()) as made:
+                for item in made:
+                    items.put(("item", item))
+                    if stop.is_set():
+                        return
             items.put(("end", None))
         except BaseException as error:
             items.put(("error", error))
@@ -164,15 +159,40 @@ def prefetch(make: Callable[[], Iterator[T]], depth: int) -> Generator[T]:
             thread.join(0.01)
 
 
-def read_ahead(
-    shards: Artifact, index: Index, rows: Iterable[int], *, depth: int = 4, pin: bool = False
-) -> Generator[Batch]:
-    """Batches of these rows, in order, read off the calling thread."""
+def side_by_side(act: Callable[[S], T], items: Iterable[S], *, readers: int, depth: int) -> Generator[T]:
+    """`act` of each item, in order, by so many threads; at most `depth` results are made or under way."""
+    remaining = iter(items)
+    with ThreadPoolExecutor(readers, thread_name_prefix="reader") as pool:
+        due = deque(pool.submit(act, item) for item in islice(remaining, depth))
+        try:
+            while due:
+                made = due.popleft().result()
+                due.extend(pool.submit(act, item) for item in islice(remaining, 1))
+                yield made
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
-    def make() -> Iterator[Batch]:
-        with closing(Reader(shards, index)) as reader:
-            for row in rows:
-                made = reader.read(row)
-                yield made.pinned() if pin else made
+
+def read_ahead(
+    shards: Artifact, index: Index, rows: Iterable[int], *, depth: int = 4, pin: bool = False, copy: bool = False
+) -> Generator[Batch]:
+    """Batches of these rows, in order, read off the calling thread: from a store by many threads, for each waits most
+    of its time. With `copy`, pools are copied to this node meanwhile."""
+    copies = LocalCopies(shards) if copy and not shards.is_local else None
+    readers = 1 if shards.is_local else STORE_READERS
+    names = (pool_name(pool) for pool in np.unique(index.pool).tolist())
+    if pa.io_thread_count() < readers:  # Arrow reads ranges in threads of its own
+        pa.set_io_thread_count(readers)
+
+    def make() -> Generator[Batch]:
+        def read(row: int) -> Batch:
+            made = reader.read(row)
+            return made.pinned() if pin else made
+
+        with copying(copies, names), closing(Reader(shards, index, copies)) as reader:
+            if readers == 1:
+                yield from map(read, rows)
+            else:
+                yield from side_by_side(read, rows, readers=readers, depth=2 * readers)
 
     return prefetch(make, depth)

@@ -178,7 +178,8 @@ class Worker:
                     yield place, self.stream.positions(number)[place]
 
         rows = (self.stream.row(position) for _, position in places())
-        with closing(read_ahead(self.plan.shards, self.index, rows, pin=self.device.type == "cuda")) as batches:
+        pin, copy = self.device.type == "cuda", self.plan.copy_shards
+        with closing(read_ahead(self.plan.shards, self.index, rows, pin=pin, copy=copy)) as batches:
             for (place, position), batch in zip(places(), batches, strict=True):
                 self._at = position
                 yield MicroBatch(place, position, batch.to(self.device))

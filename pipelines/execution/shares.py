@@ -1,8 +1,8 @@
 """Which waiting steps start now, and on how many workers each: rows of a table share the whole cluster.
 
-A training takes at most the workers of its profile, and several at once share all that the cluster has: eight rows on 32
-GPUs train on four each. Several models side by side, each on fewer workers, beat one after the other on all: there is
-less waiting for each other, and nothing is idle while a row waits.
+A training takes at most the workers of its profile, and several at once share all that the cluster has: eight rows on
+32 GPUs train on four each. Several models side by side, each on fewer workers, beat one after the other on all: there
+is less waiting for each other, and nothing is idle while a row waits.
 """
 
 from __future__ import annotations
