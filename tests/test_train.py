@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray.train
 import torch
+import torch.distributed as dist
 from ray.train import Result
 from safetensors.torch import load_file
 from small_shards import small_shards
@@ -25,7 +27,7 @@ from jobs.configs import Resources, TrainConfig, TrainResources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics, Note, Progress
 from jobs.storage.artifacts import Artifact
-from jobs.train import job
+from jobs.train import job, worker
 from jobs.train.checkpoints import update_of
 from transformer.config import ModelConfig, TrainingConfig
 
@@ -236,7 +238,7 @@ from dataclasses import replace
 from pathlib import Path
 sys.path.insert(0, str(Path(sys.argv[1])))
 from jobs.cluster.connect import connect
-from jobs.train import job
+from jobs.train import job, worker
 from test_train import CONFIG, Bench, on
 from jobs.storage.artifacts import Artifact
 connect(cpus=2, object_store_gb=0.2)
@@ -274,6 +276,28 @@ def test_a_loss_that_is_not_finite_stops_with_a_sentence(bench: Bench) -> None:
         r"The last good checkpoint is that of update \d+\. Lower training\.learning_rate",
     ):
         bench.train("wild", on(2), wild)
+
+
+@ray_test
+@pytest.mark.slow
+def test_a_worker_that_fails_is_heard_though_the_others_wait_for_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 0 sits in an exchange that nobody will join, in a group whose destruction never ends, as NCCL's may."""
+
+    def stuck(settings: dict[str, Any]) -> None:
+        dist.destroy_process_group = lambda *_, **__: time.sleep(3600)
+        if ray.train.get_context().get_world_rank() == 1:
+            worker.Worker._update = refuse  # type: ignore[method-assign]
+        worker.train(settings)
+
+    def refuse(self: worker.Worker, number: int, ahead: object) -> None:
+        raise UserError("This worker cannot go on.")
+
+    monkeypatch.setattr(job, "train", stuck)
+    with pytest.raises(UserError, match=r"^This worker cannot go on\.$"):
+        bench.train("stuck", on(2))
+    assert bench.notes() == ["A worker cannot go on, and the others are being stopped: This worker cannot go on."]
 
 
 @ray_test

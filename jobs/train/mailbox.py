@@ -12,7 +12,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jobs.events import Event
+from jobs.events import Event, Note
 
 
 class Box:
@@ -30,7 +30,9 @@ class Box:
         return taken
 
     def fail(self, sentence: str) -> None:
-        self.failure = self.failure or sentence
+        if self.failure is None:
+            self.failure = sentence
+            self.events.append(Note(f"A worker cannot go on, and the others are being stopped: {sentence}"))
 
     def get_failure(self) -> str | None:
         return self.failure
