@@ -3,7 +3,7 @@
 The store      a directory of this machine behind a Python file system that waits before every request (20 and 50 ms).
 The shards     45 pools of 1,000 micro-batches of 3,125 tokens, as WMT14 English to German has; --pools for fewer.
 The reference  one thread, 16 pools open at a time, a footer read whenever a pool is opened: how it was done at first.
-Ours           jobs/train/stream.read_ahead, as a worker of a training reads.
+Ours           `read_ahead` of jobs/train/stream.py, as a worker of a training reads.
 
 A base model on an A100 wants a micro-batch every 23 ms by calculation (43 a second), a big one every 48.
 

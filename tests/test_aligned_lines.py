@@ -207,12 +207,12 @@ def tally_of(source: bytes, target: bytes) -> Tally:
 
 def test_a_text_in_another_encoding_is_refused_with_what_to_type() -> None:
     english, german = b"a cat\n" * 100, "eine Katze schläft\n".encode() * 94
-    alignment.require_readable(tally_of(english, german + "schläft\n".encode("latin-1") * 5 + b"\n"), 0.05)
+    aligned_lines.require_readable(tally_of(english, german + "schläft\n".encode("latin-1") * 5 + b"\n"), 0.05)
     with pytest.raises(UserError, match=r"6 of 100 lines of text.de .*iconv -f LATIN1 -t UTF-8 text.de > text.de.utf8"):
-        alignment.require_readable(tally_of(english, german + "schläft\n".encode("latin-1") * 6), 0.05)
+        aligned_lines.require_readable(tally_of(english, german + "schläft\n".encode("latin-1") * 6), 0.05)
     wide = "a cat\n".encode("utf-16-le") * 100
     with pytest.raises(UserError, match=r"text.en .*iconv -f UTF-16LE"):
-        alignment.require_readable(tally_of(wide + b"\n", german + b"x\n" * 7), 0.05)
+        aligned_lines.require_readable(tally_of(wide + b"\n", german + b"x\n" * 7), 0.05)
 
 
 def test_a_dropped_line_keeps_its_place() -> None:
@@ -222,7 +222,7 @@ def test_a_dropped_line_keeps_its_place() -> None:
 
 
 def test_places_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alignment, "UNPAIRED_BYTES", 100)
+    monkeypatch.setattr(aligned_lines, "UNPAIRED_BYTES", 100)
     assert tally_of(b"\n" * 50, b"x\n" * 50).unpaired is None
 
 

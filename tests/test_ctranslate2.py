@@ -52,13 +52,13 @@ def test_forced_through_the_same_words_both_engines_give_the_same_probabilities(
 
 def test_a_translation_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
     """Random weights hardly ever say END, so the limit of length decides, and it is each sentence's own."""
-    engine = export.CTranslate2Translator.load(random_directory(tmp_path / "model"), threads=1)
+    engine = ctranslate2.CTranslate2Translator.load(random_directory(tmp_path / "model"), threads=1)
     texts, search = source_lines(30, seed=7, longest=12), SearchConfig(beam=3, extra_length=3)
     together = [found.text for found in engine.translate(texts, search)]
     assert together == [engine.translate([text], search)[0].text for text in texts]
 
 
-@pytest.mark.parametrize("engine", [Translator, export.CTranslate2Translator])
+@pytest.mark.parametrize("engine", [Translator, ctranslate2.CTranslate2Translator])
 def test_a_text_without_end_is_refused_in_words(engine: Any, tmp_path: Path) -> None:
     translator = engine.load(random_directory(tmp_path / "model"))
     with pytest.raises(

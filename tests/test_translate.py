@@ -113,9 +113,9 @@ def test_an_interrupted_job_goes_on_where_it_stopped(
 
 
 def test_lines_that_could_not_be_paired_are_back_in_their_places(testset: Artifact) -> None:
-    before = translate.read_pairs(testset).to_pylist()
+    before = job.read_pairs(testset).to_pylist()
     testset.write_json(UNPAIRED, [[0, "", "nothing"], [1, "kat", ""], [13, "", ""], [27, "", "last"]])
-    after = translate.read_pairs(testset).to_pylist()
+    after = job.read_pairs(testset).to_pylist()
     assert [row["line"] for row in after] == list(range(28))
     assert [after[line]["source"] for line in (0, 1, 13, 27)] == ["", "kat", "", ""]
     assert [after[line]["reference"] for line in (0, 1, 13, 27)] == ["nothing", "", "", "last"]
@@ -146,7 +146,7 @@ def test_a_line_without_end_is_refused_before_anything_starts(model: Artifact) -
     pairs = pa.table({"line": [0, 1], "source": ["ka", "kaba " * 5_000], "reference": ["", ""]})
     subwords = Subwords(model.read_bytes("subwords.model"))
     with pytest.raises(UserError, match=r"Line 2 of the test set has \d+,\d+ subwords"):
-        translate.plan_batches(pairs, [0, 1], subwords, 100)
+        job.plan_batches(pairs, [0, 1], subwords, 100)
 
 
 def test_a_directory_that_is_no_model_is_refused(tmp_path: Path) -> None:

@@ -19,11 +19,12 @@ from rich.text import Text
 from jobs.cluster.connect import capacity, connect
 from jobs.cluster.profiles import load_profile
 from jobs.durations import duration
+from jobs.errors import refuse_unknown
 from jobs.report.stage import REPORT
 from pipelines.execution.runner import Outcome, Runner
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import from_arguments
-from pipelines.recipes.recipes import Recipe, nearest
+from pipelines.recipes.recipes import Recipe
 from pipelines.steps.estimate import how_far_off
 from pipelines.steps.plan import Plan, in_order, plan
 from pipelines.steps.step import Step
@@ -86,7 +87,7 @@ def make_again(words: Sequence[str], targets: Sequence[Step], workspace: Workspa
     for word in words:
         named = [step for step in steps if word in (step.stage.name, step.fingerprint, step.key)]
         if not named:
-            nearest("stage", word, dict.fromkeys(step.stage.name for step in steps))
+            refuse_unknown("stage", word, dict.fromkeys(step.stage.name for step in steps))
         chosen += named
     for step in dict.fromkeys(chosen):
         workspace.forget(step)
