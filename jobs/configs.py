@@ -273,6 +273,25 @@ class TranslateResources:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServeResources:
+    min_replicas: int = 1  # copies of each model
+    max_replicas: int = 1  # under load; nodes for more than there are come from the cluster's autoscaler
+    cpus_per_replica: float = 1
+    gpus_per_replica: float = 0
+    batch_tokens: int = 2_000  # source tokens decoded together
+    batch_wait_s: float = 0.005  # how long the first of a batch waits for others
+    queued_requests: int = 256  # that wait for a place in a replica; more get 503 and Retry-After
+
+    def __post_init__(self) -> None:
+        require(
+            1 <= self.min_replicas <= self.max_replicas,
+            f"serve.min_replicas must be from 1 to max_replicas ({self.max_replicas}), not {self.min_replicas}",
+        )
+        require(self.cpus_per_replica > 0, f"serve.cpus_per_replica must be above 0, not {self.cpus_per_replica}")
+        require(self.batch_tokens >= 16, f"serve.batch_tokens must be at least 16, not {self.batch_tokens}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Resources:
     """A profile: where a recipe runs and how much of it at once. A recipe gives the same results on any of them."""
 
@@ -285,3 +304,4 @@ class Resources:
     train: TrainResources = field(default_factory=TrainResources)
     data: DataResources = field(default_factory=DataResources)
     translate: TranslateResources = field(default_factory=TranslateResources)
+    serve: ServeResources = field(default_factory=ServeResources)

@@ -16,7 +16,7 @@ A sentence's translation does not depend on the other sentences of its batch: th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,8 +57,10 @@ def length_penalty(length: int | Tensor, alpha: float) -> Tensor:
 
 
 @torch.inference_mode()
-def search(model: Transformer, sources: Sequence[Sequence[int]], config: SearchConfig) -> list[list[Hypothesis]]:
-    """The `n_best` best translations of each source (bare subword ids), best first."""
+def search(
+    model: Transformer, sources: Sequence[Sequence[int]], config: SearchConfig, watch: Watch | None = None
+) -> list[list[Hypothesis]]:
+    """The `n_best` best translations of each source (bare subword ids), best first. `watch` is shown every step."""
     if not sources:
         return []
     device = model.output_weight.device
@@ -70,6 +72,7 @@ def search(model: Transformer, sources: Sequence[Sequence[int]], config: SearchC
         scores_NW=torch.zeros(len(sources), 1, dtype=torch.float64, device=device),
         history_NWT=torch.full((len(sources), 1, 1), START, device=device),
         finished=[_Finished(config.n_best) for _ in sources],
+        watch=watch,
     )
     while batch.index_N.numel():
         batch.advance(model, config)
@@ -109,6 +112,20 @@ class _Extensions(NamedTuple):
     tokens: Tensor  # the subword that continues it
 
 
+class Step(NamedTuple):
+    """What a search considers at one step, before it chooses: for each sentence its hypotheses so far and their best
+    continuations. Of the first `beam` those with END finish; the best `beam` without END live on."""
+
+    index_N: Tensor  # which of the sources
+    history_NWT: Tensor  # the hypotheses, START first
+    scores: Tensor  # of the continuations, best first, (N, 2 W): log-probabilities, -inf where there is none
+    parents: Tensor  # the hypothesis that each continues
+    tokens: Tensor  # the subword it adds
+
+
+Watch = Callable[[Step], None]
+
+
 @dataclass
 class _Batch:
     """Sentences that are searched together; entry i of each tensor belongs to sources[index_N[i]]."""
@@ -119,6 +136,7 @@ class _Batch:
     scores_NW: Tensor  # log-probability of each live hypothesis; -inf where there is none
     history_NWT: Tensor  # subwords, START first
     finished: list[_Finished]
+    watch: Watch | None = None
     done_N: Tensor = field(init=False)  # sentences that are done and have not left the batch yet
 
     def __post_init__(self) -> None:
@@ -129,6 +147,8 @@ class _Batch:
         length = self.history_NWT.size(2)  # of the hypotheses that end now, END counted
         hidden_RD = self.cache.step(self.history_NWT[:, :, -1])
         best = self._extensions(model, hidden_RD, config.beam, last=self.limits_N < length)
+        if self.watch is not None:
+            self.watch(Step(self.index_N, self.history_NWT, *best))
         self._finish(best, length, config)
         self._continue(best, config.beam)
         self._remove_done(config)

@@ -1,0 +1,178 @@
+"""The service on Ray Serve: one deployment for the API, one for each model, joined by handles.
+
+A model's replica forms batches by tokens. `@serve.batch` goes on cutting what arrives into small batches while one is
+being computed, so those that wait are joined before the next one starts: under load batches fill by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ray import serve
+from ray.serve.config import AutoscalingConfig
+from ray.serve.schema import LoggingConfig
+
+from jobs.configs import ServeResources
+from jobs.serve.api import build_app
+from jobs.serve.engine import SMALLEST, Done, Engine, Work
+from jobs.serve.gateway import Gateway
+from jobs.serve.settings import ServedModel, ServeSettings
+from transformer.config import SearchConfig
+
+BATCHES = 64  # small batches of Serve's that may wait to be joined
+DRAIN_S = 20.0  # for requests under way when the service stops
+HEALTH_S = 10.0
+APPLICATION = "attn"
+
+
+def total_size(works: list[Work]) -> int:
+    return sum(work.size for work in works)
+
+
+class ModelServer:
+    """One replica of a model. One thread computes; everything else waits without blocking the health check."""
+
+    def __init__(self, model: ServedModel, on: ServeResources) -> None:
+        self.budget = on.batch_tokens
+        self.engine = Engine(model, int(on.cpus_per_replica), on.batch_tokens, "cuda" if on.gpus_per_replica else "cpu")
+        self.batch.set_max_batch_size(on.batch_tokens)
+        self.batch.set_batch_wait_timeout_s(on.batch_wait_s)
+        self.thread = ThreadPoolExecutor(max_workers=1)
+        self.waiting: list[tuple[list[Work], asyncio.Future[list[Done]]]] = []
+        self.worker: asyncio.Task[None] | None = None
+
+    async def translate(self, sentences: tuple[str, ...], search: SearchConfig) -> Done:
+        """The translations of some sentences, made together with those of other requests."""
+        size = min(self.budget, self.engine.size(sentences))  # more than a batch is cut by the engine itself
+        done: Done = await self.batch(Work(sentences, search, size))
+        return done
+
+    @serve.batch(
+        max_batch_size=2_000, batch_wait_timeout_s=0.005, max_concurrent_batches=BATCHES, batch_size_fn=total_size
+    )
+    async def batch(self, works: list[Work]) -> list[Done]:
+        future: asyncio.Future[list[Done]] = asyncio.get_running_loop().create_future()
+        self.waiting.append((works, future))
+        if self.worker is None or self.worker.done():
+            self.worker = asyncio.create_task(self._work())
+        return await future
+
+    async def _work(self) -> None:
+        """Join what waits, up to the budget, and compute it, for as long as something waits."""
+        while self.waiting:
+            taken = [self.waiting.pop(0)]
+            size = total_size(taken[0][0])
+            while self.waiting and size + total_size(self.waiting[0][0]) <= self.budget:
+                taken.append(self.waiting.pop(0))
+                size += total_size(taken[-1][0])
+            await self._compute(taken)
+
+    async def _compute(self, taken: list[tuple[list[Work], asyncio.Future[list[Done]]]]) -> None:
+        works = [work for some, _ in taken for work in some]
+        try:
+            done = iter(await self._in_thread(self.engine.translate, works))
+            for some, future in taken:
+                if not future.done():
+                    future.set_result([next(done) for _ in some])
+        except Exception as error:
+            for _, future in taken:
+                if not future.done():
+                    future.set_exception(error)
+
+    async def stream(self, sentence: str, search: SearchConfig) -> AsyncIterator[dict[str, Any]]:
+        """The translation of one sentence as it grows: {"text"} many times, at last {"alternatives", "steps"}."""
+        loop, texts = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+        found = asyncio.ensure_future(
+            self._in_thread(
+                self.engine.watched, sentence, search, lambda text: loop.call_soon_threadsafe(texts.put_nowait, text)
+            )
+        )
+        found.add_done_callback(lambda _: texts.put_nowait(None))
+        while (text := await texts.get()) is not None:
+            while not texts.empty() and (newer := texts.get_nowait()) is not None:
+                text = newer
+            yield {"text": text}
+            if found.done():
+                break
+        alternatives, steps = await found
+        yield {"alternatives": alternatives, "steps": steps}
+
+    async def attention(self, source: str, target: str | None) -> dict[str, Any]:
+        maps: dict[str, Any] = await self._in_thread(self.engine.attention, source, target)
+        return maps
+
+    async def check_health(self) -> None:
+        """Ray Serve replaces a replica whose model no longer translates a word."""
+        await self._in_thread(self.engine.watched, "a", SearchConfig(beam=1, extra_length=4), None)
+
+    async def _in_thread(self, function: Any, *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self.thread, function, *args)
+
+
+@serve.ingress()
+class Api:
+    """The HTTP API. Holds no model: a lost model replica loses no request, it is sent again."""
+
+    def __init__(self, settings: ServeSettings, *models: serve.handle.DeploymentHandle) -> None:
+        self.settings = settings
+        self.gateway = Gateway(dict(zip((model.name for model in settings.models), models, strict=True)))
+
+    def __serve_build_asgi_app__(self) -> Any:
+        return build_app(self.settings, self.gateway)
+
+
+def application(settings: ServeSettings) -> serve.Application:
+    """The whole service, to be given to `serve.run`."""
+    on, quiet = settings.on, LoggingConfig(log_level="WARNING", enable_access_log=False)
+    ongoing = 2 * max(1, on.batch_tokens // SMALLEST)  # one batch computed, one that fills: of the smallest works
+    models = []
+    for model in settings.models:
+        deployment: Any = serve.deployment(
+            ModelServer,
+            name=f"model-{model.name}",
+            max_ongoing_requests=ongoing,
+            max_queued_requests=on.queued_requests,
+            ray_actor_options={"num_cpus": on.cpus_per_replica, "num_gpus": on.gpus_per_replica},
+            autoscaling_config=AutoscalingConfig(
+                min_replicas=on.min_replicas, max_replicas=on.max_replicas, 
+                target_ongoing_requests=max(1, ongoing // 8),                upscale_delay_s=5, downscale_delay_s=120,
+            ),
+            health_check_period_s=HEALTH_S, health_check_timeout_s=3 * HEALTH_S, graceful_shutdown_timeout_s=DRAIN_S,
+            graceful_shutdown_wait_loop_s=0.5, max_constructor_retry_count=2, logging_config=quiet,
+        )  # fmt: skip
+        models.append(deployment.bind(model, on))
+    api: Any = serve.deployment(
+        Api,
+        name="api",
+        max_ongoing_requests=2 * settings.limits.concurrent,  # the API itself says who is too many
+        max_queued_requests=settings.limits.concurrent,
+        ray_actor_options={"num_cpus": 0},
+        graceful_shutdown_timeout_s=DRAIN_S, graceful_shutdown_wait_loop_s=0.5, logging_config=quiet,
+    )  # fmt: skip
+    bound: serve.Application = api.bind(settings, *models)
+    return bound
+
+
+def start(settings: ServeSettings) -> None:
+    """Start the service on the Ray that this process is connected to; returns when it answers."""
+    serve.start(
+        proxy_location="HeadOnly",
+        http_options={
+            "host": settings.host, "port": settings.port, "request_timeout_s": settings.limits.timeout_s + 10,
+            "keep_alive_timeout_s": 60,
+        },
+        logging_config=LoggingConfig(log_level="WARNING", enable_access_log=False),
+    )  # fmt: skip
+    serve.run(application(settings), name=APPLICATION, route_prefix="/")
+
+
+def stop() -> None:
+    """Let requests under way finish, and end the service."""
+    started = time.monotonic()
+    serve.delete(APPLICATION)
+    if time.monotonic() - started < DRAIN_S:
+        serve.shutdown()

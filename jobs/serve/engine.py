@@ -1,0 +1,117 @@
+"""A model at work in a replica: batches of sentences, a search shown step by step, and attention. Knows no Ray.
+
+Our own engine is always loaded, because only it shows its attention and its search; where CTranslate2 was chosen, that
+translates the batches.
+
+Reads  a model directory (config.json, model.safetensors, subwords.model)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from jobs.errors import UserError
+from jobs.export import CTranslate2Translator
+from jobs.serve.search_steps import SearchSteps
+from jobs.serve.settings import ServedModel
+from transformer import beam
+from transformer.config import SearchConfig
+from transformer.translator import MODEL_FILES, Alternative, TranslatesText, Translator
+
+SMALLEST = 8  # tokens that a sentence counts at least: one word costs a search, too
+
+
+@dataclass(frozen=True)
+class Work:
+    """Sentences to translate together, and how; `size` is their source tokens, END counted."""
+
+    sentences: tuple[str, ...]
+    search: SearchConfig
+    size: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """The `n_best` translations of each sentence of a work, and what the batch was in which they were made."""
+
+    alternatives: tuple[tuple[Alternative, ...], ...]
+    source_tokens: int
+    batch_sentences: int
+    batch_tokens: int
+    seconds: float = 0.0
+
+
+class Engine:
+    """One model, loaded. Not for two threads at once."""
+
+    def __init__(self, model: ServedModel, threads: int, batch_tokens: int, device: str = "cpu") -> None:
+        torch.set_num_threads(max(1, threads))
+        self.translator = load(model.directory, device, batch_tokens)
+        self.batches: TranslatesText = self.translator
+        if model.engine != "torch":
+            self.batches = load_ctranslate2(model, threads, batch_tokens)
+
+    def size(self, sentences: Sequence[str]) -> int:
+        """What sentences count in a batch."""
+        return sum(max(SMALLEST, len(ids) + 1) for ids in self.translator.subwords.encode_all(sentences))
+
+    def translate(self, works: Sequence[Work]) -> list[Done]:
+        """Works of one batch; those that are searched in the same way are searched together."""
+        sentences, tokens = sum(len(work.sentences) for work in works), sum(work.size for work in works)
+        by_search: dict[SearchConfig, list[int]] = defaultdict(list)
+        for place, work in enumerate(works):
+            by_search[work.search].append(place)
+        done: list[Done | None] = [None] * len(works)
+        for search, places in by_search.items():
+            texts = [text for place in places for text in works[place].sentences]
+            found = iter(self.batches.translate(texts, search))
+            for place in places:
+                alternatives = tuple(next(found).alternatives for _ in works[place].sentences)
+                done[place] = Done(alternatives, works[place].size, sentences, tokens)
+        return [each for each in done if each is not None]
+
+    def watched(
+        self, sentence: str, search: SearchConfig, said: Callable[[str], None] | None
+    ) -> tuple[tuple[Alternative, ...], list[list[dict[str, Any]]]]:
+        """The translations of one sentence, and every step of the search for them."""
+        ids = self.translator.subwords.encode(sentence)
+        if not ids:
+            return (Alternative("", 0.0, 0),), []
+        steps = SearchSteps(self.translator.subwords, search.beam, said)
+        (found,) = beam.search(self.translator.model, [ids], search, watch=steps)
+        return self.translator.translation(found).alternatives, steps.steps
+
+    def attention(self, source: str, target: str | None) -> dict[str, Any]:
+        """Who looks at whom: tokens, and weights as [layer][head][query][key] in thousandths."""
+        maps = self.translator.attention(source, target)
+        kinds = {"encoder": maps.encoder, "decoder": maps.decoder, "cross": maps.cross}
+        return {
+            "source": maps.source_tokens,
+            "target": maps.target_tokens,
+            **{name: [(layer * 1000).round().int().tolist() for layer in layers] for name, layers in kinds.items()},
+        }
+
+
+def load(directory: str, device: str = "cpu", batch_tokens: int = 2_000) -> Translator:
+    """The model of a directory, or a sentence on what is wrong with it."""
+    absent = [name for name in MODEL_FILES if not (Path(directory) / name).is_file()]
+    if absent:
+        raise UserError(f"{directory} is not a model directory: it has no {', '.join(absent)}.")
+    try:
+        return Translator.load(directory, device, batch_tokens)
+    except (ValueError, RuntimeError, OSError, SafetensorError) as error:
+        raise UserError(f"The model in {directory} is damaged: {str(error).splitlines()[0]}") from error
+
+
+def load_ctranslate2(model: ServedModel, threads: int, batch_tokens: int) -> TranslatesText:
+    compute_type = "int8" if model.engine == "ctranslate2-int8" else "float32"
+    engine = CTranslate2Translator.load(Path(model.directory), threads=threads, compute_type=compute_type)
+    engine.batch_tokens = batch_tokens
+    return engine

@@ -1,0 +1,74 @@
+"""From the API to the models' replicas: works cut small enough to share batches, sent again when a replica is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from ray.exceptions import RayActorError, RayTaskError
+from ray.serve.exceptions import BackPressureError, RayServeException
+from ray.serve.handle import DeploymentHandle
+
+from jobs.serve.admission import Refused
+from jobs.serve.engine import Done
+from jobs.serve.metrics import ServeMetrics
+from jobs.serve.text import Alternatives
+from transformer.config import SearchConfig
+
+SENTENCES = 16  # in one work: a long text is several, which other requests may stand between
+ATTEMPTS = 6
+PAUSE_S = 0.25  # before the second attempt; doubled for each further one
+
+
+class Gateway:
+    """The models by name. Raises `Refused` with a sentence for whatever goes wrong there."""
+
+    def __init__(self, handles: Mapping[str, DeploymentHandle]) -> None:
+        self.handles = handles
+        self.metrics = ServeMetrics()
+
+    async def translate(self, model: str, sentences: Sequence[str], search: SearchConfig) -> list[Alternatives]:
+        """The translations of each sentence."""
+        works = [tuple(sentences[at : at + SENTENCES]) for at in range(0, len(sentences), SENTENCES)]
+        done: list[Done] = await asyncio.gather(*(self._call(model, "translate", work, search) for work in works))
+        for each in done:
+            self.metrics.count_done(model, each)
+        return [alternatives for each in done for alternatives in each.alternatives]
+
+    async def attention(self, model: str, source: str, target: str | None) -> dict[str, Any]:
+        maps: dict[str, Any] = await self._call(model, "attention", source, target)
+        return maps
+
+    async def stream(self, model: str, sentence: str, search: SearchConfig) -> AsyncIterator[dict[str, Any]]:
+        """The translation of one sentence as it grows; from the start again if the replica is lost on the way."""
+        handle = self.handles[model].options(stream=True)
+        for attempt in range(ATTEMPTS):
+            try:
+                async for event in handle.stream.remote(sentence, search):
+                    yield event
+                return
+            except (RayActorError, RayTaskError, RayServeException) as error:
+                await self._again(model, error, attempt)
+
+    async def _call(self, model: str, method: str, *args: Any) -> Any:
+        waiting = self.metrics.waiting.labels(model)
+        waiting.inc()
+        try:
+            for attempt in range(ATTEMPTS):
+                try:
+                    return await getattr(self.handles[model], method).remote(*args)
+                except (RayActorError, RayTaskError, RayServeException) as error:
+                    await self._again(model, error, attempt)
+        finally:
+            waiting.dec()
+
+    async def _again(self, model: str, error: Exception, attempt: int) -> None:
+        """Wait for another replica, or say what is wrong."""
+        if isinstance(error, BackPressureError):
+            raise Refused(503, f"The model {model} has a full queue. Try again.", 1) from error
+        if isinstance(error, RayTaskError) or attempt == ATTEMPTS - 1:
+            reason = str(getattr(error, "cause", error)).strip().splitlines() or [type(error).__name__]
+            raise Refused(500, f"The model {model} could not translate this: {reason[-1]}") from error
+        self.metrics.retries.labels(model).inc()
+        await asyncio.sleep(PAUSE_S * 2**attempt)

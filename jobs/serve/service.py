@@ -1,0 +1,125 @@
+"""What every way in shares: who calls, which model, how to search, how long it may take, what is counted and logged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from starlette.requests import Request
+
+from jobs.serve.admission import Admission, Refused
+from jobs.serve.fields import number_field, read_fields, text_field, whole_field
+from jobs.serve.metrics import ServeMetrics
+from jobs.serve.settings import ServedModel, ServeSettings
+from jobs.serve.text import Alternatives, TextResult, translate_text
+from transformer.config import SearchConfig
+
+MOST_BEAM = 16
+log = logging.getLogger("ray.serve")
+
+
+class Models(Protocol):
+    """Where sentences are translated: jobs/serve/gateway.py, or an engine of this process in a test."""
+
+    metrics: ServeMetrics
+
+    async def translate(self, model: str, sentences: Sequence[str], search: SearchConfig) -> list[Alternatives]: ...
+    async def attention(self, model: str, source: str, target: str | None) -> dict[str, Any]: ...
+    def stream(self, model: str, sentence: str, search: SearchConfig) -> AsyncIterator[dict[str, Any]]: ...
+
+
+class Service:
+    """The state of one replica of the API."""
+
+    def __init__(self, settings: ServeSettings, models: Models) -> None:
+        self.settings = settings
+        self.models = models
+        self.metrics = models.metrics
+        self.admission = Admission(settings)
+        self.by_name = {model.name: model for model in settings.models}
+
+    @contextlib.asynccontextmanager
+    async def request(self, request: Request) -> AsyncIterator[dict[str, Any]]:
+        """The fields of a request that is let in; it holds one of the places until it is answered, or timed out."""
+        try:
+            async with asyncio.timeout(self.settings.limits.timeout_s):
+                with self.admission.place():
+                    self.metrics.inside.set(self.admission.inside)
+                    fields = await read_fields(request, self.settings.limits.body_bytes)
+                    self.admission.count(self.admission.caller(key_of(request, fields)))
+                    if self.settings.log_text:
+                        log.warning("%s %s", request.url.path, fields | {"api_key": None})
+                    yield fields
+        except TimeoutError:
+            raise Refused(
+                504, f"This took longer than {self.settings.limits.timeout_s:g} s and was given up."
+            ) from None
+        finally:
+            self.metrics.inside.set(self.admission.inside)
+
+    def model_named(self, name: str) -> ServedModel:
+        if name not in self.by_name:
+            raise Refused(400, f"There is no model {name[:80]!r} here: there are {', '.join(self.by_name)}.")
+        return self.by_name[name]
+
+    def model_for(self, source: str, target: str) -> ServedModel:
+        """The first model of a language pair."""
+        for model in self.settings.models:
+            if (model.source, model.target) == (source, target):
+                return model
+        pairs = ", ".join(sorted({f"{model.source} to {model.target}" for model in self.settings.models}))
+        raise Refused(400, f"{source[:20]} to {target[:20]} is not translated here: there is {pairs}.")
+
+    def search(self, fields: Mapping[str, Any]) -> SearchConfig:
+        n_best = whole_field(fields, "n_best", 1, 1, MOST_BEAM)
+        beam = whole_field(fields, "beam", max(SearchConfig.beam, n_best), 1, MOST_BEAM)
+        alpha = number_field(fields, "alpha", SearchConfig.alpha, 0.0, 5.0)
+        if n_best > beam:
+            raise Refused(400, f"n_best must be from 1 to the beam ({beam}).")
+        return SearchConfig(beam=beam, alpha=alpha, n_best=n_best)
+
+    async def translate(self, model: ServedModel, text: str, html: bool, search: SearchConfig) -> TextResult:
+        async def sentences(some: Sequence[str], how: SearchConfig) -> list[Alternatives]:
+            return await self.models.translate(model.name, some, how)
+
+        result = await translate_text(text, html, search, sentences)
+        self.metrics.loops.labels(model.name).inc(sum(sentence.loops for sentence in result.sentences))
+        return result
+
+
+def key_of(request: Request, fields: Mapping[str, Any]) -> str | None:
+    """The API key of a request: as LibreTranslate has it, or as a header."""
+    if fields.get("api_key"):
+        return text_field(fields, "api_key")
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key")
+
+
+class Timing:
+    """ASGI around the whole application: counts each request's status and time by its route, never by its text."""
+
+    def __init__(self, app: Any, metrics: ServeMetrics, paths: frozenset[str]) -> None:
+        self.app, self.metrics, self.paths = app, metrics, paths
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 500
+        path = scope["path"] if scope["path"] in self.paths else "other"
+
+        async def watched(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, watched)
+        finally:
+            self.metrics.requests.labels(path, str(status)).inc()
+            self.metrics.latency.labels(path).observe(time.perf_counter() - started)

@@ -1,0 +1,144 @@
+"""A whole text translated: cut into sentences, translated, joined again with everything between them kept.
+
+Line breaks, empty lines, tags, placeholders and numbers come through; a translation that loops is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from jobs.serve import markup, protected
+from jobs.serve.loops import loops
+from jobs.serve.sentences import pieces
+from transformer.config import SearchConfig
+from transformer.translator import Alternative
+
+Alternatives = tuple[Alternative, ...]
+TranslateSentences = Callable[[Sequence[str], SearchConfig], Awaitable[list[Alternatives]]]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Some of a text, in order: kept as it is, or a sentence that is translated. `html`: written with entities."""
+
+    text: str
+    translate: bool
+    html: bool = False
+
+    def written(self, text: str) -> str:
+        return markup.written(text) if self.html else text
+
+
+@dataclass(frozen=True)
+class SentenceResult:
+    """A sentence and its translations, best first. `pieced`: translated around what had to stay unchanged."""
+
+    source: str
+    alternatives: Alternatives
+    pieced: bool = False
+
+    @property
+    def loops(self) -> bool:
+        return loops(self.source, self.alternatives[0].text)
+
+
+@dataclass(frozen=True)
+class TextResult:
+    """A translated text: as a whole, its further versions, its sentences, and what a reader should know."""
+
+    text: str
+    alternatives: tuple[str, ...] = ()
+    sentences: tuple[SentenceResult, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+
+def clean(text: str) -> str:
+    """What a model can read: half surrogate pairs, which JSON may hold, and NUL become U+FFFD."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").replace("\x00", "\ufffd")
+
+
+def spans(text: str, html: bool) -> list[Span]:
+    """The text in order; joining the texts of all spans gives it again (HTML: with its entities read)."""
+    if not html:
+        return [Span(piece.text, piece.translate) for piece in pieces(text)]
+    return [
+        Span(piece.text, piece.translate, html=part.translate)
+        for part in markup.parts(text)
+        for piece in (pieces(part.text) if part.translate else [markup.Part(part.text, False)])
+    ]
+
+
+def with_protected_kept(source: str, alternatives: Alternatives) -> Alternatives | None:
+    """The alternatives, those first that keep the placeholders and numbers of the source; None if none of them does."""
+    good = [each for each in alternatives if protected.keeps(source, each.text)]
+    return tuple(good + [each for each in alternatives if each not in good]) if good else None
+
+
+async def translate_sentences(
+    sentences: Sequence[str], search: SearchConfig, translate: TranslateSentences
+) -> list[SentenceResult]:
+    """Each sentence's translations; where a placeholder or a number was lost, translated around it."""
+    # with something to protect, every hypothesis of the beam is a chance to find it kept
+    wide = replace(search, n_best=search.beam)
+    found: list[Alternatives] = [()] * len(sentences)
+    for group, how in ((False, search), (True, wide)):
+        places = [at for at, text in enumerate(sentences) if protected.has_protected(text) is group]
+        answers = await translate([sentences[at] for at in places], how) if places else []
+        for at, alternatives in zip(places, answers, strict=True):
+            found[at] = alternatives
+    results = []
+    for source, alternatives in zip(sentences, found, strict=True):
+        kept = with_protected_kept(source, alternatives)
+        if kept is None:
+            results.append(await _around(source, search, translate))
+        else:
+            results.append(SentenceResult(source, kept[: search.n_best]))
+    return results
+
+
+async def _around(source: str, search: SearchConfig, translate: TranslateSentences) -> SentenceResult:
+    """A sentence translated in the parts around its placeholders and numbers."""
+    cut = [
+        (piece.text, piece.translate)
+        for part, free in protected.parts(source)
+        for piece in (pieces(part) if free else [markup.Part(part, False)])
+    ]
+    answers = iter(await translate([text for text, free in cut if free], replace(search, n_best=1)))
+    best = [next(answers)[0] if free else Alternative(text, 0.0, 0) for text, free in cut]
+    tokens = sum(each.tokens for each in best)
+    whole = Alternative("".join(each.text for each in best), sum(each.score for each in best), tokens)
+    return SentenceResult(source, (whole,), pieced=True)
+
+
+async def translate_text(text: str, html: bool, search: SearchConfig, translate: TranslateSentences) -> TextResult:
+    """Translate a text; `search.n_best` versions of it, the k-th made of each sentence's k-th best."""
+    parts = spans(clean(text), html)
+    results = await translate_sentences([part.text for part in parts if part.translate], search, translate)
+    versions = [joined(parts, results, version) for version in range(search.n_best)]
+    distinct = tuple(version for version in dict.fromkeys(versions[1:]) if version != versions[0])
+    return TextResult(versions[0], distinct, tuple(results), warnings(results))
+
+
+def joined(parts: Sequence[Span], results: Sequence[SentenceResult], version: int = 0) -> str:
+    """The text again, each sentence by its `version`-th translation, or its best where it has fewer."""
+    found = iter(results)
+    out = []
+    for part in parts:
+        if part.translate:
+            alternatives = next(found).alternatives
+            out.append(part.written(alternatives[version if version < len(alternatives) else 0].text))
+        else:
+            out.append(part.written(part.text))
+    return "".join(out)
+
+
+def warnings(results: Sequence[SentenceResult]) -> tuple[str, ...]:
+    """What a reader should know of the sentences."""
+    said = []
+    for number, result in enumerate(results, start=1):
+        if result.loops:
+            said.append(f"The translation of sentence {number} repeats itself: the model was caught in a loop.")
+        if result.pieced:
+            said.append(f"Sentence {number} was translated in parts, to keep its placeholders and numbers.")
+    return tuple(said)

@@ -1,0 +1,197 @@
+"""Our own API beside LibreTranslate's: n-best with scores, every step of the search, attention, words as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import asdict, replace
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from jobs.serve.admission import Refused
+from jobs.serve.fields import choice_field, flag_field, text_field
+from jobs.serve.metrics import CONTENT_TYPE
+from jobs.serve.schemas import V1_ATTENTION, V1_TRANSLATE, described
+from jobs.serve.service import Service, key_of
+from jobs.serve.settings import LANGUAGE_NAMES, ServedModel
+from jobs.serve.text import (
+    SentenceResult,
+    clean,
+    joined,
+    spans,
+    translate_sentences,
+    warnings,
+    with_protected_kept,
+)
+from transformer.config import SearchConfig
+
+WATCHED = 12  # sentences of a text whose search is shown; those behind them are translated in batches
+SENTENCE = 1_000  # characters of a sentence whose attention is asked for
+
+
+def router(service: Service) -> APIRouter:
+    """/v1/translate, /v1/attention, /v1/models and /metrics."""
+    routes = APIRouter(tags=["attn"])
+
+    @routes.post(
+        "/v1/translate", summary="Translate, with scores, search and attention", openapi_extra=described(V1_TRANSLATE)
+    )
+    async def translate(request: Request) -> Response:
+        streamed = "text/event-stream" in request.headers.get("accept", "")
+        async with contextlib.AsyncExitStack() as held:
+            fields = await held.enter_async_context(service.request(request))
+            asked = Asked(service, fields)
+            if streamed or flag_field(fields, "stream"):
+                return StreamingResponse(
+                    events(service, asked), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+                )
+            return JSONResponse(await whole(service, asked))
+
+    @routes.post("/v1/attention", summary="Who looks at whom in one sentence", openapi_extra=described(V1_ATTENTION))
+    async def attention(request: Request) -> JSONResponse:
+        async with service.request(request) as fields:
+            source, target = clean(text_field(fields, "source")), fields.get("target")
+            if target is not None:
+                target = clean(text_field(fields, "target"))
+            if not source.strip() or max(len(source), len(target or "")) > SENTENCE:
+                raise Refused(
+                    413 if source.strip() else 400, f"source must be one sentence of up to {SENTENCE} characters."
+                )
+            model = service.model_named(text_field(fields, "model", service.settings.models[0].name))
+            return JSONResponse(await service.models.attention(model.name, source, target))
+
+    @routes.get("/v1/models", summary="Which models there are")
+    async def models() -> JSONResponse:
+        return JSONResponse([about(model) for model in service.settings.models])
+
+    @routes.get("/metrics", summary="Figures for Prometheus")
+    async def metrics(request: Request) -> Response:
+        service.admission.caller(key_of(request, dict(request.query_params)))
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
+
+    return routes
+
+
+def about(model: ServedModel) -> dict[str, Any]:
+    """A model as its users see it: not where it lies."""
+    return {
+        "name": model.name,
+        "source": {"code": model.source, "name": LANGUAGE_NAMES.get(model.source, model.source)},
+        "target": {"code": model.target, "name": LANGUAGE_NAMES.get(model.target, model.target)},
+        "engine": model.engine,
+    }
+
+
+class Asked:
+    """A checked request to /v1/translate."""
+
+    def __init__(self, service: Service, fields: dict[str, Any]) -> None:
+        self.text = clean(text_field(fields, "text"))
+        service.admission.check_size([self.text])
+        self.model = service.model_named(text_field(fields, "model", service.settings.models[0].name))
+        self.html = choice_field(fields, "format", ("text", "html")) == "html"
+        self.search = service.search(fields)
+        self.attention = flag_field(fields, "attention")
+        self.steps = flag_field(fields, "search")
+
+
+async def whole(service: Service, asked: Asked) -> dict[str, Any]:
+    """The answer at once."""
+    started = time.perf_counter()
+    result = await service.translate(asked.model, asked.text, asked.html, asked.search)
+    sentences = []
+    for number, sentence in enumerate(result.sentences):
+        found = described_sentence(sentence)
+        if number < WATCHED and asked.attention:
+            found["attention"] = await service.models.attention(
+                asked.model.name, sentence.source, sentence.alternatives[0].text
+            )
+        if number < WATCHED and asked.steps:
+            async for event in service.models.stream(asked.model.name, sentence.source, asked.search):
+                found["search"] = event.get("steps")
+        sentences.append(found)
+    return {
+        "model": asked.model.name,
+        "translation": result.text,
+        "alternatives": list(result.alternatives),
+        "sentences": sentences,
+        "warnings": list(result.warnings),
+        "seconds": round(time.perf_counter() - started, 4),
+    }
+
+
+def described_sentence(sentence: SentenceResult) -> dict[str, Any]:
+    best = sentence.alternatives[0]
+    return {
+        "source": sentence.source,
+        "translation": best.text,
+        "score": round(best.score, 4),
+        "tokens": best.tokens,
+        "alternatives": [asdict(each) | {"score": round(each.score, 4)} for each in sentence.alternatives],
+        "loops": sentence.loops,
+        "in_parts": sentence.pieced,
+    }
+
+
+def event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+async def events(service: Service, asked: Asked) -> AsyncIterator[str]:
+    """The answer as it is made: `start`, then for each sentence `words` many times and `sentence`, at last `done`."""
+    started = time.perf_counter()
+    parts = spans(asked.text, asked.html)
+    yield event("start", {"model": asked.model.name, "spans": [[part.text, part.translate] for part in parts]})
+    results: list[SentenceResult] = []
+    sources = [part.text for part in parts if part.translate]
+    try:
+        with service.admission.place():
+            for number, source in enumerate(sources[:WATCHED]):
+                async for found in watched(service, asked, source):
+                    if isinstance(found, str):
+                        yield event("words", {"sentence": number, "text": found})
+                    else:
+                        result, steps = found
+                        results.append(result)
+                        extra = {"search": steps} if asked.steps else {}
+                        yield event("sentence", {"sentence": number, **described_sentence(result), **extra})
+            for result in await rest(service, asked, sources[WATCHED:]):
+                results.append(result)
+                yield event("sentence", {"sentence": len(results) - 1, **described_sentence(result)})
+        yield event(
+            "done",
+            {
+                "translation": joined(parts, results),
+                "warnings": list(warnings(results)),
+                "seconds": round(time.perf_counter() - started, 4),
+            },
+        )
+    except Refused as refused:
+        yield event("error", {"error": refused.sentence})
+
+
+async def watched(service: Service, asked: Asked, source: str) -> AsyncIterator[str | tuple[SentenceResult, Any]]:
+    """One sentence: its words as they come, then its translations and every step of the search."""
+    wide = replace(asked.search, n_best=asked.search.beam)
+    async for found in service.models.stream(asked.model.name, source, wide):
+        if "text" in found:
+            yield found["text"]
+            continue
+        kept = with_protected_kept(source, found["alternatives"])
+        if kept is None:
+            (result,) = await rest(service, asked, [source])
+        else:
+            result = SentenceResult(source, kept[: asked.search.n_best])
+        yield result, found["steps"]
+
+
+async def rest(service: Service, asked: Asked, sources: list[str]) -> list[SentenceResult]:
+    async def sentences(some: Any, how: SearchConfig) -> Any:
+        return await service.models.translate(asked.model.name, some, how)
+
+    return await translate_sentences(sources, asked.search, sentences)
