@@ -112,6 +112,31 @@ def _using_a_model(commands: Commands) -> None:
     export.add_argument("--output", metavar="DIR", help="where to; default: ./<recipe>-ctranslate2")
     _set(export)
     _workspace(export)
+    _serve(commands)
+
+
+def _serve(commands: Commands) -> None:
+    serve = _command(commands, "serve", "serve:serve", "a web page and an HTTP API for trained models")
+    serve.add_argument(
+        "models", nargs="*", metavar="RECIPE|DIR|models:/NAME", help="one or more; NAME=... in front names it"
+    )
+    serve.add_argument("--host", default="127.0.0.1", help="where to listen; any but this machine itself needs --keys")
+    serve.add_argument("--port", type=int, default=8000)
+    serve.add_argument("--engine", choices=("torch", "ctranslate2", "ctranslate2-int8"), default="torch")
+    serve.add_argument("--languages", metavar="SOURCE-TARGET", help="e.g. en-de, where no recipe says it")
+    serve.add_argument("--replicas", metavar="N|MIN-MAX", help="copies of each model; default: the profile's")
+    serve.add_argument("--keys", metavar="FILE", help="let in only who sends one of these API keys")
+    serve.add_argument("--new-key", metavar="OWNER", help="make a key, add its hash to --keys FILE, and end")
+    serve.add_argument("--rate", type=int, metavar="N", help="requests per minute of each key")
+    serve.add_argument("--characters", type=int, metavar="N", help="in one request (10,000)")
+    serve.add_argument("--timeout", type=float, metavar="SECONDS", help="until a request is given up (60)")
+    serve.add_argument("--cors", action="append", default=[], metavar="ORIGIN", help="let this site's pages call us")
+    serve.add_argument("--log-text", action="store_true", help="write what is translated into the logs")
+    serve.add_argument("--address", metavar="URL", help="a Ray cluster to run on; default: RAY_ADDRESS, or a Ray here")
+    serve.add_argument("--on", default="laptop", metavar="PROFILE", help="where: a name in infra/profiles, or a file")
+    _set(serve)
+    _json(serve)
+    _workspace(serve)
 
 
 def _on_a_cluster(commands: Commands) -> None:

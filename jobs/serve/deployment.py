@@ -17,9 +17,9 @@ from ray.serve.config import AutoscalingConfig
 from ray.serve.schema import LoggingConfig
 
 from jobs.configs import ServeResources
-from jobs.serve.api import build_app
 from jobs.serve.engine import SMALLEST, Done, Engine, Work
 from jobs.serve.gateway import Gateway
+from jobs.serve.http.app import build_app
 from jobs.serve.settings import ServedModel, ServeSettings
 from transformer.config import SearchConfig
 
@@ -39,8 +39,9 @@ class ModelServer:
     def __init__(self, model: ServedModel, on: ServeResources) -> None:
         self.budget = on.batch_tokens
         self.engine = Engine(model, int(on.cpus_per_replica), on.batch_tokens, "cuda" if on.gpus_per_replica else "cpu")
-        self.batch.set_max_batch_size(on.batch_tokens)
-        self.batch.set_batch_wait_timeout_s(on.batch_wait_s)
+        batch: Any = self.batch
+        batch.set_max_batch_size(on.batch_tokens)
+        batch.set_batch_wait_timeout_s(on.batch_wait_s)
         self.thread = ThreadPoolExecutor(max_workers=1)
         self.waiting: list[tuple[list[Work], asyncio.Future[list[Done]]]] = []
         self.worker: asyncio.Task[None] | None = None
@@ -117,7 +118,7 @@ class ModelServer:
 class Api:
     """The HTTP API. Holds no model: a lost model replica loses no request, it is sent again."""
 
-    def __init__(self, settings: ServeSettings, *models: serve.handle.DeploymentHandle) -> None:
+    def __init__(self, settings: ServeSettings, *models: serve.handle.DeploymentHandle[Any]) -> None:
         self.settings = settings
         self.gateway = Gateway(dict(zip((model.name for model in settings.models), models, strict=True)))
 

@@ -18,9 +18,9 @@ import torch
 from safetensors import SafetensorError
 
 from jobs.errors import UserError
-from jobs.export import CTranslate2Translator
 from jobs.serve.search_steps import SearchSteps
 from jobs.serve.settings import ServedModel
+from jobs.translate.ctranslate2 import CTranslate2Translator
 from transformer import beam
 from transformer.config import SearchConfig
 from transformer.translator import MODEL_FILES, Alternative, TranslatesText, Translator

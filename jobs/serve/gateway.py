@@ -10,10 +10,10 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import BackPressureError, RayServeException
 from ray.serve.handle import DeploymentHandle
 
-from jobs.serve.admission import Refused
 from jobs.serve.engine import Done
-from jobs.serve.metrics import ServeMetrics
-from jobs.serve.text import Alternatives
+from jobs.serve.http.admission import Refused
+from jobs.serve.http.metrics import ServeMetrics
+from jobs.serve.text_pieces.whole_text import Alternatives
 from transformer.config import SearchConfig
 
 SENTENCES = 16  # in one work: a long text is several, which other requests may stand between
@@ -24,7 +24,7 @@ PAUSE_S = 0.25  # before the second attempt; doubled for each further one
 class Gateway:
     """The models by name. Raises `Refused` with a sentence for whatever goes wrong there."""
 
-    def __init__(self, handles: Mapping[str, DeploymentHandle]) -> None:
+    def __init__(self, handles: Mapping[str, DeploymentHandle[Any]]) -> None:
         self.handles = handles
         self.metrics = ServeMetrics()
 
@@ -42,7 +42,7 @@ class Gateway:
 
     async def stream(self, model: str, sentence: str, search: SearchConfig) -> AsyncIterator[dict[str, Any]]:
         """The translation of one sentence as it grows; from the start again if the replica is lost on the way."""
-        handle = self.handles[model].options(stream=True)
+        handle: Any = self.handles[model].options(stream=True)
         for attempt in range(ATTEMPTS):
             try:
                 async for event in handle.stream.remote(sentence, search):

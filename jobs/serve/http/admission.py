@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
 
-from jobs.serve.keys import digest
+from jobs.serve.http.keys import digest
 from jobs.serve.settings import ServeSettings
 
 KEPT = 10_000  # callers whose rate is remembered

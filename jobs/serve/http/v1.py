@@ -13,13 +13,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from jobs.serve.admission import Refused
-from jobs.serve.fields import choice_field, flag_field, text_field
-from jobs.serve.metrics import CONTENT_TYPE
-from jobs.serve.schemas import V1_ATTENTION, V1_TRANSLATE, described
-from jobs.serve.service import Service, key_of
+from jobs.serve.http.admission import Refused
+from jobs.serve.http.fields import choice_field, flag_field, text_field
+from jobs.serve.http.metrics import CONTENT_TYPE
+from jobs.serve.http.schemas import V1_ATTENTION, V1_TRANSLATE, described
+from jobs.serve.http.service import Service, key_of
 from jobs.serve.settings import LANGUAGE_NAMES, ServedModel
-from jobs.serve.text import (
+from jobs.serve.text_pieces.whole_text import (
     SentenceResult,
     clean,
     joined,

@@ -1,7 +1,7 @@
 """What must come through a translation unchanged: placeholders, addresses and numbers.
 
 A translation is held against its source. Where something was lost, another of the n-best that kept it is taken, and
-where there is none the sentence is translated in the parts around what must stay (jobs/serve/text.py).
+where there is none the sentence is translated in the parts around what must stay (whole_text.py).
 """
 
 from __future__ import annotations

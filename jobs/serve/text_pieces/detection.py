@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jobs.languages import LETTER, SCRIPT_OF, SCRIPTS, SMALL_WORDS, WORD
+from jobs.shards.language_check import LETTER, SCRIPT_OF, SCRIPTS, SMALL_WORDS, WORD
 
 
 def detect(text: str, languages: Sequence[str]) -> list[dict[str, Any]]:

@@ -13,12 +13,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from jobs.serve.admission import Refused
-from jobs.serve.detection import detect
-from jobs.serve.fields import choice_field, text_field, texts_field, whole_field
-from jobs.serve.schemas import DETECT, TRANSLATE, described
-from jobs.serve.service import MOST_BEAM, Service
+from jobs.serve.http.admission import Refused
+from jobs.serve.http.fields import choice_field, text_field, texts_field, whole_field
+from jobs.serve.http.schemas import DETECT, TRANSLATE, described
+from jobs.serve.http.service import MOST_BEAM, Service
 from jobs.serve.settings import LANGUAGE_NAMES
+from jobs.serve.text_pieces.detection import detect
 from transformer.config import SearchConfig
 
 HEALTH_S = 20.0

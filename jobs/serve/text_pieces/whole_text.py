@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from jobs.serve import markup, protected
-from jobs.serve.loops import loops
-from jobs.serve.sentences import pieces
+from jobs.serve.text_pieces import markup, protected
+from jobs.serve.text_pieces.loops import loops
+from jobs.serve.text_pieces.sentences import pieces
 from transformer.config import SearchConfig
 from transformer.translator import Alternative
 

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from starlette.requests import Request
 
-from jobs.serve.admission import Admission, Refused
-from jobs.serve.fields import number_field, read_fields, text_field, whole_field
-from jobs.serve.metrics import ServeMetrics
+from jobs.serve.http.admission import Admission, Refused
+from jobs.serve.http.fields import number_field, read_fields, text_field, whole_field
+from jobs.serve.http.metrics import ServeMetrics
 from jobs.serve.settings import ServedModel, ServeSettings
-from jobs.serve.text import Alternatives, TextResult, translate_text
+from jobs.serve.text_pieces.whole_text import Alternatives, TextResult, translate_text
 from transformer.config import SearchConfig
 
 MOST_BEAM = 16

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from jobs.serve.admission import Refused, read_body
+from jobs.serve.http.admission import Refused, read_body
 
 MOST_FIELDS = 1_000
 

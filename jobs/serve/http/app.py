@@ -12,12 +12,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from jobs.serve import libretranslate, v1
-from jobs.serve.admission import Refused
-from jobs.serve.service import Models, Service, Timing
+from jobs.serve.http import libretranslate, v1
+from jobs.serve.http.admission import Refused
+from jobs.serve.http.service import Models, Service, Timing
 from jobs.serve.settings import ServeSettings
 
-ASSETS = Path(__file__).parent / "assets"
+ASSETS = Path(__file__).parents[1] / "assets"
 PAGES = {"/": "index.html", "/docs": "docs.html"}
 SAFETY = {
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'",

@@ -1,0 +1,198 @@
+"""`attn serve`: trained models as a web page and an HTTP API, on this machine or on a Ray cluster."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import re
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from jobs.cluster.profiles import load_profile
+from jobs.configs import ServeResources
+from jobs.errors import UserError
+from jobs.serve.http.keys import add_key, load_keys
+from jobs.serve.settings import Limits, ServedModel, ServeSettings
+from pipelines.execution.model_directory import model_directory
+from pipelines.execution.workspace import Workspace
+from pipelines.recipes.recipes import RECIPES, recipe_named
+from pipelines.steps.plan import in_order
+from transformer.translator import MODEL_FILES
+
+LANGUAGES = re.compile(r"(?P<source>[a-z]{2,3})-(?P<target>[a-z]{2,3})")
+NAMED = re.compile(r"(?P<name>[\w.-]{1,40})=(?P<model>.+)")
+OPTIONS = {"requests_per_minute": "--rate", "characters": "--characters", "timeout_s": "--timeout"}
+
+
+def serve(args: argparse.Namespace) -> int:
+    if args.new_key is not None:
+        return _new_key(args)
+    if not args.models:
+        raise UserError("Which model? `attn serve demo` serves the demo's, `attn serve DIR` that of a directory.")
+    with contextlib.ExitStack() as held:
+        models = tuple(held.enter_context(_model(args, text)) for text in args.models)
+        settings = _settings(args, models)
+        _require_free_port(settings.host, settings.port)
+        return _run(args, settings)
+
+
+def _new_key(args: argparse.Namespace) -> int:
+    if args.keys is None:
+        raise UserError("--new-key needs --keys FILE: the file that the key's hash is written to.")
+    print(add_key(Path(args.keys), args.new_key))
+    print(f"This is {args.new_key}'s key. It is shown once: {args.keys} holds only its hash.", file=sys.stderr)
+    return 0
+
+
+def _settings(args: argparse.Namespace, models: tuple[ServedModel, ...]) -> ServeSettings:
+    keys = load_keys(Path(args.keys)) if args.keys is not None else None
+    limits = {
+        "requests_per_minute": args.rate, "characters": args.characters, "timeout_s": args.timeout,
+    }  # fmt: skip
+    try:
+        return ServeSettings(
+            models=models,
+            host=args.host,
+            port=args.port,
+            keys=keys,
+            cors=tuple(args.cors),
+            log_text=args.log_text,
+            limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
+            on=_resources(args),
+        )
+    except ValueError as error:
+        sentence = str(error)
+        for name, option in OPTIONS.items():
+            sentence = sentence.replace(name, option)
+        raise UserError(f"{sentence}.") from error
+
+
+def _resources(args: argparse.Namespace) -> ServeResources:
+    on = load_profile(args.on).serve
+    if args.replicas is None:
+        return on
+    least, _, most = args.replicas.partition("-")
+    if not (least.isdigit() and (most or least).isdigit()):
+        raise UserError(f"--replicas is a number or a range such as 1-4, not {args.replicas!r}.")
+    return replace(on, min_replicas=int(least), max_replicas=int(most or least))
+
+
+# --- which model -------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _model(args: argparse.Namespace, text: str) -> Iterator[ServedModel]:
+    """RECIPE, DIR or models:/NAME, each with NAME= in front if it is to be called otherwise."""
+    named = NAMED.fullmatch(text)
+    place = named["model"] if named else text
+    source, target = _languages(args, place)
+    with _directory(args, place) as directory:
+        name = named["name"] if named else re.sub(r"[^\w.-]+", "-", _short(place)).strip("-")
+        yield ServedModel(
+            name=name or "model", directory=str(directory.resolve()), source=source, target=target, engine=args.engine
+        )
+
+
+def _short(place: str) -> str:
+    """demo for a recipe or models:/demo/1, the last part of a directory's path."""
+    parts = [part for part in place.removeprefix("models:/").split("/") if part]
+    return parts[0] if place.startswith("models:/") and parts else parts[-1] if parts else ""
+
+
+@contextlib.contextmanager
+def _directory(args: argparse.Namespace, place: str) -> Iterator[Path]:
+    if place.startswith("models:/"):
+        yield _registered(args, place)
+        return
+    with model_directory(argparse.Namespace(model=place, workspace=args.workspace, changes=args.changes)) as directory:
+        yield directory
+
+
+def _registered(args: argparse.Namespace, uri: str) -> Path:
+    """The files of a model in MLflow's registry; without a version, the newest."""
+    tracking = importlib.import_module("pipelines.tracking.writer")
+    fetch = importlib.import_module("pipelines.tracking.fetch_model")
+    fetched: Path = fetch.fetch_model(uri, tracking.tracking_uri(Workspace(args.workspace)))
+    found = next((file.parent for file in sorted(fetched.rglob(MODEL_FILES[0]))), None)
+    if found is None or any(not (found / name).is_file() for name in MODEL_FILES):
+        raise UserError(f"{uri} is not a model of ours: it has no {', '.join(MODEL_FILES)}.")
+    return found
+
+
+def _languages(args: argparse.Namespace, place: str) -> tuple[str, str]:
+    """What --languages says, or what the recipe's data says, or English to German."""
+    if args.languages is not None:
+        match = LANGUAGES.fullmatch(args.languages)
+        if match is None:
+            raise UserError(f"--languages is two codes such as en-de, not {args.languages!r}.")
+        return match["source"], match["target"]
+    recipe = place if place in RECIPES else _short(place) if place.startswith("models:/") else None
+    if recipe is not None and recipe in RECIPES:
+        workspace = Workspace(args.workspace)
+        for step in in_order([recipe_named(recipe).step(args.changes)]):
+            if step.stage == "corpora":
+                with contextlib.suppress(OSError, ValueError, KeyError):
+                    about = workspace.artifact(step).read_json("about.json")
+                    return str(about["source_language"]), str(about["target_language"])
+    return "en", "de"
+
+
+# --- running -----------------------------------------------------------------------------------------------------
+
+
+def _require_free_port(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"{host}:{port} cannot be listened on: {reason.lower()}. Choose another --port.") from error
+
+
+def _run(args: argparse.Namespace, settings: ServeSettings) -> int:
+    stopped = threading.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: stopped.set())
+    print("Checking the models and starting Ray ...", file=sys.stderr, flush=True)
+    engine = importlib.import_module("jobs.serve.engine")
+    for model in settings.models:
+        engine.load(model.directory)  # here, so that a damaged one is a sentence and not a replica that never comes
+    connect = importlib.import_module("jobs.cluster.connect")
+    needed = 1 + len(settings.models) * settings.on.max_replicas * settings.on.cpus_per_replica
+    connect.connect(args.address, cpus=needed, object_store_gb=0.25)
+    deployment = importlib.import_module("jobs.serve.deployment")
+    try:
+        deployment.start(settings)
+        _say_ready(args, settings)
+        stopped.wait()
+        print("Finishing what is under way ...", file=sys.stderr, flush=True)
+    finally:
+        deployment.stop()
+        connect.leave()
+    print("Stopped.", file=sys.stderr)
+    return 0
+
+
+def _say_ready(args: argparse.Namespace, settings: ServeSettings) -> None:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{settings.port}"
+    names = [model.name for model in settings.models]
+    if args.json:
+        print(json.dumps({"address": address, "models": names}), flush=True)
+        return
+    first = settings.models[0]
+    body = json.dumps({"q": "The old cat sleeps.", "source": first.source, "target": first.target})
+    print(f"Ready: {address}   {', '.join(names)}")
+    print(f"  the page          {address}/")
+    print(f"  the API           {address}/docs   (LibreTranslate's, and our own)")
+    print(f"  try               curl -s {address}/translate -H 'Content-Type: application/json' -d '{body}'")
+    print("Ctrl-C stops it.", flush=True)
