@@ -24,6 +24,7 @@ class SearchSteps:
     beam: int
     said: Callable[[str], None] | None = None
     steps: list[list[dict[str, Any]]] = field(default_factory=list)
+    over: bool = False
 
     def __call__(self, step: Step) -> None:
         scores, parents, tokens = step.scores[0].tolist(), step.parents[0].tolist(), step.tokens[0].tolist()
@@ -41,10 +42,11 @@ class SearchSteps:
                 for rank in possible
             ]
         )
-        if self.said is not None and living:
-            best = living[0]
+        if self.said is not None and possible and not self.over:
+            best = possible[0]  # once a translation has ended as the best of its step, what follows is for the n-best
             history = step.history_NWT[0, parents[best], 1:].tolist()
-            self.said(self.subwords.decode([*history, tokens[best]]))
+            self.over = tokens[best] == END
+            self.said(self.subwords.decode(history if self.over else [*history, tokens[best]]))
 
     def _fate(self, rank: int, token: int, living: list[int]) -> str:
         if token == END:

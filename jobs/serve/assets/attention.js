@@ -1,0 +1,189 @@
+// Who attends to whom: lines between words, or a map, by layer and head, with their mean first.
+
+import { chooser, make, readable } from "./dom.js";
+
+const KINDS = [["cross", "Translation to text"], ["encoder", "Text to itself"], ["decoder", "Translation to itself"]];
+
+/** Groups of subwords that make a word: [[first, last], ...]; special tokens stand alone. */
+function groups(pieces, whole) {
+  const found = [];
+  pieces.forEach((piece, at) => {
+    const begins = !whole || at === 0 || /^(▁|<)/.test(piece) || /^</.test(pieces[at - 1]);
+    if (begins) found.push([at, at]);
+    else found.at(-1)[1] = at;
+  });
+  return found;
+}
+
+export class Attention {
+  constructor(root) {
+    this.root = root;
+    this.kind = "cross";
+    this.layer = "mean";
+    this.head = "mean";
+    this.view = "lines";
+    this.unit = "words";
+    this.chosen = null; // [side, index] of the word that is pointed at
+    this.picture = make("div", { class: "picture" });
+    this.said = make("p", { class: "note", "aria-live": "polite" });
+    new ResizeObserver(() => this.data && this.view === "lines" && this.drawLines()).observe(this.picture);
+  }
+
+  show(data) {
+    this.data = data;
+    this.chosen = null;
+    this.controls();
+    this.draw();
+  }
+
+  set(changes) {
+    Object.assign(this, changes, { chosen: null });
+    this.draw();
+  }
+
+  controls() {
+    const numbered = (count, name) => [["mean", "mean"], ...Array.from({ length: count }, (_, i) => [String(i), `${name} ${i + 1}`])];
+    const layers = this.data.cross.length;
+    const heads = this.data.cross[0].length;
+    if (this.layer !== "mean" && +this.layer >= layers) this.layer = "mean";
+    if (this.head !== "mean" && +this.head >= heads) this.head = "mean";
+    this.root.replaceChildren(
+      make(
+        "div",
+        { class: "controls" },
+        chooser("Attention", KINDS, this.kind, (kind) => this.set({ kind })),
+        chooser("Layer", numbered(layers, "layer"), this.layer, (layer) => this.set({ layer })),
+        chooser("Head", numbered(heads, "head"), this.head, (head) => this.set({ head })),
+        chooser("As", [["lines", "lines"], ["map", "a map"]], this.view, (view) => this.set({ view })),
+        chooser("Of", [["words", "words"], ["subwords", "subwords"]], this.unit, (unit) => this.set({ unit })),
+      ),
+      this.said,
+      this.picture,
+    );
+  }
+
+  /** The words that ask, the words that are looked at, and the weights between them: rows sum to one. */
+  table() {
+    const { source, target } = this.data;
+    const written = [...target.slice(1), "</s>"];
+    const [asking, looked] = { cross: [written, source], encoder: [source, source], decoder: [target, target] }[this.kind];
+    const layers = this.layer === "mean" ? this.data[this.kind] : [this.data[this.kind][+this.layer]];
+    const maps = layers.flatMap((heads) => (this.head === "mean" ? heads : [heads[+this.head]]));
+    const [rows, columns] = [asking, looked].map((pieces) => groups(pieces, this.unit === "words"));
+    const name = (pieces, [first, last]) => pieces.slice(first, last + 1).map(readable).join("").trim() || "␣";
+    const weights = rows.map(([top, bottom]) =>
+      columns.map(([left, right]) => {
+        let sum = 0;
+        for (const map of maps)
+          for (let q = top; q <= bottom; q++) for (let k = left; k <= right; k++) sum += map[q][k];
+        return sum / (maps.length * (bottom - top + 1) * 1000);
+      }),
+    );
+    return { asking: rows.map((row) => name(asking, row)), looked: columns.map((column) => name(looked, column)), weights };
+  }
+
+  draw() {
+    this.now = this.table();
+    if (this.view === "map") this.drawMap();
+    else this.drawLines();
+    this.describe();
+  }
+
+  point(side, index) {
+    this.chosen = index === null ? null : [side, index];
+    this.paint();
+    this.describe();
+  }
+
+  /** In words, for who cannot see the picture: what the chosen word attends to. */
+  describe() {
+    const { asking, looked, weights } = this.now;
+    if (!this.chosen) {
+      this.said.textContent = "Point at a word, or move to one with the Tab key, to see what it attends to.";
+      return;
+    }
+    const [side, index] = this.chosen;
+    const shares = side === "asking" ? weights[index] : weights.map((row) => row[index]);
+    const names = side === "asking" ? looked : asking;
+    const most = shares.map((share, at) => [share, names[at]]).sort((a, b) => b[0] - a[0]).slice(0, 3);
+    const list = most.map(([share, name]) => `${name} ${Math.round(100 * share)} %`).join(", ");
+    this.said.textContent = side === "asking" ? `${asking[index]} attends to ${list}` : `${looked[index]} is attended by ${list}`;
+  }
+
+  word(side, name, index) {
+    return make(
+      "button",
+      {
+        type: "button",
+        class: "word",
+        "data-side": side,
+        "data-index": index,
+        mouseenter: () => this.point(side, index),
+        mouseleave: () => this.point(side, null),
+        focus: () => this.point(side, index),
+        blur: () => this.point(side, null),
+        click: () => this.point(side, index),
+      },
+      name,
+    );
+  }
+
+  drawLines() {
+    const { asking, looked } = this.now;
+    const column = (side, names) => make("div", { class: `column ${side}` }, ...names.map((name, i) => this.word(side, name, i)));
+    const titles = { cross: ["Translation", "Text"], encoder: ["Text", "Text"], decoder: ["Translation", "Translation"] }[this.kind];
+    this.lines = make("svg", { class: "lines", "aria-hidden": "true" });
+    const left = column("looked", looked);
+    const right = column("asking", asking);
+    const grid = make("div", { class: "sides" }, left, this.lines, right);
+    this.picture.replaceChildren(make("div", { class: "side-titles" }, make("span", {}, `${titles[1]}: looked at`), make("span", {}, `${titles[0]}: looking`)), grid);
+    const frame = this.lines.getBoundingClientRect();
+    const middle = (element) => element.getBoundingClientRect().top + element.offsetHeight / 2 - frame.top;
+    this.ends = { looked: [...left.children].map(middle), asking: [...right.children].map(middle), width: frame.width };
+    this.lines.setAttribute("viewBox", `0 0 ${Math.max(1, frame.width)} ${Math.max(1, frame.height)}`);
+    this.paint();
+  }
+
+  drawMap() {
+    const { asking, looked, weights } = this.now;
+    const head = make("tr", {}, make("td"), ...looked.map((name, i) => make("th", { scope: "col" }, this.word("looked", name, i))));
+    const rows = asking.map((name, i) =>
+      make(
+        "tr",
+        {},
+        make("th", { scope: "row" }, this.word("asking", name, i)),
+        ...weights[i].map((share, j) =>
+          make("td", { class: "cell", style: `--share:${Math.sqrt(share).toFixed(3)}`, title: `${name} → ${looked[j]}: ${Math.round(100 * share)} %` }),
+        ),
+      ),
+    );
+    this.picture.replaceChildren(make("div", { class: "scroll" }, make("table", { class: "map" }, make("thead", {}, head), make("tbody", {}, ...rows))));
+    this.paint();
+  }
+
+  /** Lines and shades for the chosen word, or for all words. */
+  paint() {
+    const { asking, looked, weights } = this.now;
+    const [side, index] = this.chosen ?? [null, null];
+    const shareOf = (of, at) => {
+      if (side === null) return 0;
+      if (of === side) return at === index ? 1 : 0;
+      return side === "asking" ? weights[index][at] : weights[at][index];
+    };
+    for (const button of this.picture.querySelectorAll(".word")) {
+      button.style.setProperty("--share", Math.sqrt(shareOf(button.dataset.side, +button.dataset.index)).toFixed(3));
+    }
+    if (this.view !== "lines" || !this.ends) return;
+    const paths = [];
+    asking.forEach((_, q) =>
+      looked.forEach((__, k) => {
+        const active = side === null || (side === "asking" ? q === index : k === index);
+        if (!active || weights[q][k] < 0.02) return;
+        const [y1, y2, width] = [this.ends.looked[k], this.ends.asking[q], this.ends.width];
+        const curve = `M0 ${y1} C${width / 2} ${y1} ${width / 2} ${y2} ${width} ${y2}`;
+        paths.push(make("path", { d: curve, "stroke-opacity": (weights[q][k] * (side === null ? 0.75 : 1)).toFixed(3), "stroke-width": 1 + 4 * weights[q][k] }));
+      }),
+    );
+    this.lines.replaceChildren(...paths);
+  }
+}

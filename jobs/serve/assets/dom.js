@@ -1,0 +1,37 @@
+// Making elements, and the few things that every part of the page needs.
+
+/** An element with attributes (`class`, `aria-label`, ...; functions are listeners) and children. */
+export function make(name, attributes = {}, ...children) {
+  const svg = ["svg", "path", "rect", "g", "text", "title", "line", "circle"].includes(name);
+  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(key, value);
+    else if (value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+export const by = (id) => document.getElementById(id);
+
+/** A select with [value, name] options; `changed` gets the chosen value. */
+export function chooser(label, options, chosen, changed) {
+  const select = make("select", { change: () => changed(select.value) });
+  for (const [value, name] of options) select.append(make("option", { value, selected: value === chosen }, name));
+  return make("label", {}, `${label} `, select);
+}
+
+/** Call `done` once, `wait` milliseconds after the last call. */
+export function debounce(done, wait) {
+  let timer;
+  return (...values) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => done(...values), wait);
+  };
+}
+
+/** A subword as it is read: SentencePiece's mark of a word's beginning is a space. */
+export function readable(piece) {
+  const names = { "<s>": "⟨start⟩", "</s>": "⟨end⟩", "<unk>": "⟨unknown⟩" };
+  return names[piece] ?? piece.replaceAll("▁", " ");
+}
