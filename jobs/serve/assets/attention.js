@@ -95,6 +95,11 @@ export class Attention {
     this.describe();
   }
 
+  /** A word of the translation is pointed at in the text above. */
+  pointAtWord(index) {
+    if (this.data && this.kind === "cross" && this.unit === "words") this.point("asking", index);
+  }
+
   /** In words, for who cannot see the picture: what the chosen word attends to. */
   describe() {
     const { asking, looked, weights } = this.now;
@@ -136,7 +141,7 @@ export class Attention {
     const left = column("looked", looked);
     const right = column("asking", asking);
     const grid = make("div", { class: "sides" }, left, this.lines, right);
-    this.picture.replaceChildren(make("div", { class: "side-titles" }, make("span", {}, `${titles[1]}: looked at`), make("span", {}, `${titles[0]}: looking`)), grid);
+    this.picture.replaceChildren(make("div", { class: "side-titles" }, make("span", {}, `${titles[1]}: looked at`), make("span"), make("span", {}, `${titles[0]}: looking`)), grid);
     const frame = this.lines.getBoundingClientRect();
     const middle = (element) => element.getBoundingClientRect().top + element.offsetHeight / 2 - frame.top;
     this.ends = { looked: [...left.children].map(middle), asking: [...right.children].map(middle), width: frame.width };

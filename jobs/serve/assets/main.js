@@ -35,6 +35,17 @@ function writeLink() {
 
 // --- translating --------------------------------------------------------------------------------------------------
 
+/** A sentence in words that show their attention when they are pointed at. */
+function words(text) {
+  let index = 0;
+  return text.split(/(\s+)/).map((word) => {
+    if (!word.trim()) return word;
+    const at = index++;
+    const point = (to) => () => attention.pointAtWord(to);
+    return make("span", { class: "said", mouseenter: point(at), mouseleave: point(null) }, word);
+  });
+}
+
 function showText() {
   const parts = [];
   let sentence = 0;
@@ -52,7 +63,7 @@ function showText() {
           class: `sentence${found?.alternatives ? "" : " growing"}${number === state.chosen ? " chosen" : ""}`,
           click: () => choose(number),
         },
-        found?.translation ?? "",
+        ...(found?.alternatives && number === state.chosen ? words(found.translation) : [found?.translation ?? ""]),
       ),
     );
   }
@@ -131,7 +142,7 @@ async function compareModels(text, signal) {
 async function choose(number) {
   state.chosen = number;
   by("sentence").value = number;
-  for (const [i, span] of [...by("target").querySelectorAll(".sentence")].entries()) span.classList.toggle("chosen", i === number);
+  if (!by("compare").value) showText();
   const sentence = state.sentences[number];
   if (!sentence?.alternatives) return;
   drawNBest(by("nbest"), sentence);
@@ -192,7 +203,7 @@ async function begin() {
     by("compare").append(make("option", { value: name, selected: name === link.compare }, title));
   }
   by("compare-label").hidden = models.length < 2;
-  by("key-label").hidden = !settings.keyRequired;
+  by("key-form").hidden = !settings.keyRequired;
   by("source").maxLength = settings.charLimit;
   by("source").value = link.text ?? EXAMPLE;
   const soon = debounce(translate, 300);
@@ -200,6 +211,10 @@ async function begin() {
   for (const id of ["model", "compare", "key"]) by(id).addEventListener("change", translate);
   by("sentence").addEventListener("change", () => choose(+by("sentence").value));
   for (const tab of by("tabs").children) tab.addEventListener("click", () => select(tab));
+  by("key-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    translate();
+  });
   by("tabs").addEventListener("keydown", moveTab);
   by("theme").addEventListener("click", switchTheme);
   by("link").addEventListener("click", copyLink);

@@ -2,7 +2,7 @@
 
 import { make, readable } from "./dom.js";
 
-const [WIDTH, HEIGHT, GAP, TOP] = [92, 26, 26, 22];
+const [WIDTH, HEIGHT, GAP, TOP] = [104, 26, 26, 22];
 
 export function drawNBest(root, sentence) {
   const best = sentence.alternatives[0].score;
@@ -69,7 +69,7 @@ export function drawSearch(root, sentence) {
         svg.append(make("path", { class: `link ${each.fate}`, d: `M${x1} ${y1} C${x1 + GAP / 2} ${y1} ${x - GAP / 2} ${y2} ${x} ${y2}` }));
       }
       const name = readable(each.piece);
-      const label = name.length > 11 ? `${name.slice(0, 10)}…` : name;
+      const label = name.length > 10 ? `${name.slice(0, 9)}…` : name;
       svg.append(
         make(
           "g",

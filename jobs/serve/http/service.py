@@ -86,7 +86,10 @@ class Service:
         async def sentences(some: Sequence[str], how: SearchConfig) -> list[Alternatives]:
             return await self.models.translate(model.name, some, how)
 
-        result = await translate_text(text, html, search, sentences)
+        async def attend(source: str, target: str) -> dict[str, Any]:
+            return await self.models.attention(model.name, source, target)
+
+        result = await translate_text(text, html, search, sentences, attend)
         self.metrics.loops.labels(model.name).inc(sum(sentence.loops for sentence in result.sentences))
         return result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -19,11 +19,12 @@ from jobs.serve.http.metrics import CONTENT_TYPE
 from jobs.serve.http.schemas import V1_ATTENTION, V1_TRANSLATE, described
 from jobs.serve.http.service import Service, key_of
 from jobs.serve.settings import LANGUAGE_NAMES, ServedModel
+from jobs.serve.text_pieces.spans import spans
 from jobs.serve.text_pieces.whole_text import (
+    Alternatives,
     SentenceResult,
     clean,
     joined,
-    spans,
     translate_sentences,
     warnings,
     with_protected_kept,
@@ -145,7 +146,7 @@ def event(name: str, data: dict[str, Any]) -> str:
 async def events(service: Service, asked: Asked) -> AsyncIterator[str]:
     """The answer as it is made: `start`, then for each sentence `words` many times and `sentence`, at last `done`."""
     started = time.perf_counter()
-    parts = spans(asked.text, asked.html)
+    parts, ways = spans(asked.text, asked.html), Ways(service, asked)
     yield event("start", {"model": asked.model.name, "spans": [[part.text, part.translate] for part in parts]})
     results: list[SentenceResult] = []
     sources = [part.text for part in parts if part.translate]
@@ -166,7 +167,7 @@ async def events(service: Service, asked: Asked) -> AsyncIterator[str]:
         yield event(
             "done",
             {
-                "translation": joined(parts, results),
+                "translation": await joined(parts, results, ways.sentences, ways.attend),
                 "warnings": list(warnings(results)),
                 "seconds": round(time.perf_counter() - started, 4),
             },
@@ -190,8 +191,18 @@ async def watched(service: Service, asked: Asked, source: str) -> AsyncIterator[
         yield result, found["steps"]
 
 
-async def rest(service: Service, asked: Asked, sources: list[str]) -> list[SentenceResult]:
-    async def sentences(some: Any, how: SearchConfig) -> Any:
-        return await service.models.translate(asked.model.name, some, how)
+class Ways:
+    """A model's ways to translate and to attend, for a text that is put together here."""
 
-    return await translate_sentences(sources, asked.search, sentences)
+    def __init__(self, service: Service, asked: Asked) -> None:
+        self.models, self.name = service.models, asked.model.name
+
+    async def sentences(self, some: Sequence[str], how: SearchConfig) -> list[Alternatives]:
+        return await self.models.translate(self.name, some, how)
+
+    async def attend(self, source: str, target: str) -> dict[str, Any]:
+        return await self.models.attention(self.name, source, target)
+
+
+async def rest(service: Service, asked: Asked, sources: list[str]) -> list[SentenceResult]:
+    return await translate_sentences(sources, asked.search, Ways(service, asked).sentences)

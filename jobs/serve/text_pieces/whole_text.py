@@ -5,29 +5,22 @@ Line breaks, empty lines, tags, placeholders and numbers come through; a transla
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from jobs.serve.text_pieces import markup, protected
+from jobs.serve.text_pieces import protected
+from jobs.serve.text_pieces.inline_tags import with_tags, word_links
 from jobs.serve.text_pieces.loops import loops
-from jobs.serve.text_pieces.sentences import pieces
+from jobs.serve.text_pieces.sentences import Piece, pieces
+from jobs.serve.text_pieces.spans import Span, spans
 from transformer.config import SearchConfig
 from transformer.translator import Alternative
 
 Alternatives = tuple[Alternative, ...]
 TranslateSentences = Callable[[Sequence[str], SearchConfig], Awaitable[list[Alternatives]]]
-
-
-@dataclass(frozen=True)
-class Span:
-    """Some of a text, in order: kept as it is, or a sentence that is translated. `html`: written with entities."""
-
-    text: str
-    translate: bool
-    html: bool = False
-
-    def written(self, text: str) -> str:
-        return markup.written(text) if self.html else text
+Attend = Callable[[str, str], Awaitable[dict[str, Any]]]  # a source and its translation: their attention
 
 
 @dataclass(frozen=True)
@@ -56,17 +49,6 @@ class TextResult:
 def clean(text: str) -> str:
     """What a model can read: half surrogate pairs, which JSON may hold, and NUL become U+FFFD."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").replace("\x00", "\ufffd")
-
-
-def spans(text: str, html: bool) -> list[Span]:
-    """The text in order; joining the texts of all spans gives it again (HTML: with its entities read)."""
-    if not html:
-        return [Span(piece.text, piece.translate) for piece in pieces(text)]
-    return [
-        Span(piece.text, piece.translate, html=part.translate)
-        for part in markup.parts(text)
-        for piece in (pieces(part.text) if part.translate else [markup.Part(part.text, False)])
-    ]
 
 
 def with_protected_kept(source: str, alternatives: Alternatives) -> Alternatives | None:
@@ -102,7 +84,7 @@ async def _around(source: str, search: SearchConfig, translate: TranslateSentenc
     cut = [
         (piece.text, piece.translate)
         for part, free in protected.parts(source)
-        for piece in (pieces(part) if free else [markup.Part(part, False)])
+        for piece in (pieces(part) if free else [Piece(part, False)])
     ]
     answers = iter(await translate([text for text, free in cut if free], replace(search, n_best=1)))
     best = [next(answers)[0] if free else Alternative(text, 0.0, 0) for text, free in cut]
@@ -111,26 +93,52 @@ async def _around(source: str, search: SearchConfig, translate: TranslateSentenc
     return SentenceResult(source, (whole,), pieced=True)
 
 
-async def translate_text(text: str, html: bool, search: SearchConfig, translate: TranslateSentences) -> TextResult:
+async def translate_text(
+    text: str, html: bool, search: SearchConfig, translate: TranslateSentences, attend: Attend
+) -> TextResult:
     """Translate a text; `search.n_best` versions of it, the k-th made of each sentence's k-th best."""
     parts = spans(clean(text), html)
     results = await translate_sentences([part.text for part in parts if part.translate], search, translate)
-    versions = [joined(parts, results, version) for version in range(search.n_best)]
+    versions = [await joined(parts, results, translate, attend, version) for version in range(search.n_best)]
     distinct = tuple(version for version in dict.fromkeys(versions[1:]) if version != versions[0])
     return TextResult(versions[0], distinct, tuple(results), warnings(results))
 
 
-def joined(parts: Sequence[Span], results: Sequence[SentenceResult], version: int = 0) -> str:
+async def joined(
+    parts: Sequence[Span],
+    results: Sequence[SentenceResult],
+    translate: TranslateSentences,
+    attend: Attend,
+    version: int = 0,
+) -> str:
     """The text again, each sentence by its `version`-th translation, or its best where it has fewer."""
     found = iter(results)
     out = []
     for part in parts:
-        if part.translate:
-            alternatives = next(found).alternatives
-            out.append(part.written(alternatives[version if version < len(alternatives) else 0].text))
-        else:
+        if not part.translate:
             out.append(part.written(part.text))
+            continue
+        alternatives = next(found).alternatives
+        chosen = alternatives[version if version < len(alternatives) else 0].text
+        out.append(await _tagged(part, chosen, translate, attend) if part.tags else part.written(chosen))
     return "".join(out)
+
+
+async def _tagged(part: Span, translation: str, translate: TranslateSentences, attend: Attend) -> str:
+    """A sentence of HTML with the tags inside it: where attention puts them, or between parts translated alone."""
+    links = word_links(await attend(part.text, translation)) if translation.strip() else []
+    whole = with_tags(part.text, part.tags, translation, links, part.written)
+    if whole is not None:
+        return whole
+    places = [0, *(tag.place for tag in part.tags), len(part.text)]
+    texts = [part.text[begin:end] for begin, end in itertools.pairwise(places)]
+    cut = [pieces(text) for text in texts]
+    answers = iter(await translate([each.text for some in cut for each in some if each.translate], SearchConfig()))
+    written = [
+        "".join(part.written(next(answers)[0].text if each.translate else each.text) for each in some) for some in cut
+    ]
+    tags = [tag.written for tag in part.tags]
+    return "".join(text + tag for text, tag in zip(written, [*tags, ""], strict=True))
 
 
 def warnings(results: Sequence[SentenceResult]) -> tuple[str, ...]:
