@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +35,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> LocalModels:
 
 
 @pytest.fixture(scope="module")
-def client(models: LocalModels) -> Iterator[TestClient]:
-    yield TestClient(build_app(SETTINGS, models), raise_server_exceptions=False)
+def client(models: LocalModels) -> TestClient:
+    return TestClient(build_app(SETTINGS, models), raise_server_exceptions=False)
 
 
 def with_settings(models: LocalModels, **changes: Any) -> TestClient:
@@ -271,7 +270,7 @@ def test_the_api_describes_itself_and_the_page_needs_no_other_host(client: TestC
 
 
 def test_a_damaged_model_is_a_sentence(models: LocalModels, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is not a model directory: it has no config.json"):
+    with pytest.raises(UserError, match=r"is not a model directory: it has no config\.json"):
         load(str(tmp_path))
     directory = random_directory(tmp_path / "model")
     weights = (directory / "model.safetensors").read_bytes()

@@ -7,6 +7,7 @@ being computed, so those that wait are joined before the next one starts: under 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -160,6 +161,7 @@ def application(settings: ServeSettings) -> serve.Application:
 
 def start(settings: ServeSettings) -> None:
     """Start the service on the Ray that this process is connected to; returns when it answers."""
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)  # what it tells is told by who calls us
     serve.start(
         proxy_location="HeadOnly",
         http_options={
