@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 from collections.abc import Iterator
 from functools import lru_cache
@@ -14,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from ray.serve.schema import ServeDeploySchema
 
 from jobs.cluster.profiles import load_profile
 
@@ -37,6 +39,11 @@ WORKERS = {"groupName", "replicas", "minReplicas", "maxReplicas", "numOfHosts", 
 JOB = {
     "entrypoint", "metadata", "activeDeadlineSeconds", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished",
     "backoffLimit", "submissionMode", "submitterConfig", "submitterPodTemplate", "rayClusterSpec",
+}  # fmt: skip
+
+SERVICE = {
+    "serveConfigV2", "rayClusterConfig", "upgradeStrategy", "rayClusterDeletionDelaySeconds",
+    "excludeHeadPodFromServeSvc",
 }  # fmt: skip
 
 
@@ -80,9 +87,15 @@ def job_spec() -> dict[str, Any]:
     return spec
 
 
+def service_spec() -> dict[str, Any]:
+    spec: dict[str, Any] = documents("kuberay/service.yaml")[0]["spec"]
+    return spec
+
+
 def ray_templates() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "head", cluster_spec()["headGroupSpec"]["template"]
-    for group in cluster_spec()["workerGroupSpecs"]:
+    yield "service head", service_spec()["rayClusterConfig"]["headGroupSpec"]["template"]
+    for group in [*cluster_spec()["workerGroupSpecs"], *service_spec()["rayClusterConfig"]["workerGroupSpecs"]]:
         yield group["groupName"], group["template"]
 
 
@@ -141,7 +154,9 @@ def test_a_pod_is_valid_bounded_and_unprivileged(where: str) -> None:
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
     assert all("hostPath" not in volume for volume in pod.get("volumes", []))
-    assert where == "head" or pod["automountServiceAccountToken"] is False  # the autoscaler on the head needs its own
+    assert (
+        where.endswith("head") or pod["automountServiceAccountToken"] is False
+    )  # the autoscaler on the head needs its own
     for container in containers(template):
         security = container["securityContext"]
         assert security["allowPrivilegeEscalation"] is False
@@ -174,7 +189,7 @@ def test_probes_ask_paths_that_ray_answers_without_a_token() -> None:
                 get = container[probe]["httpGet"]
                 assert f'"{get["path"]}"' in public[get["port"]]
                 asked += 1
-    assert asked == 9
+    assert asked == 15
 
 
 def test_the_job_has_the_cluster_that_stays_and_ends_by_itself() -> None:
@@ -184,6 +199,31 @@ def test_the_job_has_the_cluster_that_stays_and_ends_by_itself() -> None:
     assert job["shutdownAfterJobFinishes"] is True
     assert job["entrypoint"].startswith("python -m pipelines.cli run ")
     assert job["entrypoint"].split()[4] == job["metadata"]["recipe"]
+
+
+def test_the_service_is_upgraded_without_a_gap_and_needs_keys() -> None:
+    (document,) = documents("kuberay/service.yaml")
+    assert (document["apiVersion"], document["kind"]) == ("ray.io/v1", "RayService")
+    spec = service_spec()
+    assert set(spec) == SERVICE
+    assert spec["upgradeStrategy"] == {"type": "NewCluster"}
+    cluster = spec["rayClusterConfig"]
+    assert set(cluster) == CLUSTER
+    assert {name: cluster[name] for name in ("rayVersion", "authOptions", "autoscalerOptions")} == {
+        name: cluster_spec()[name] for name in ("rayVersion", "authOptions", "autoscalerOptions")
+    }
+    assert set(cluster["headGroupSpec"]) == HEAD
+    (group,) = cluster["workerGroupSpecs"]
+    assert set(group) == WORKERS
+    config = ServeDeploySchema(**yaml.safe_load(spec["serveConfigV2"]))  # Serve's own reading of it
+    (application,) = config.applications
+    module, _, function = application.import_path.partition(":")
+    assert callable(getattr(importlib.import_module(module), function))
+    assert application.args["keys"].startswith("/etc/attn/")
+    profile = load_profile(application.args["on"])
+    (container,) = group["template"]["spec"]["containers"]
+    assert profile.cpus == float(container["resources"]["requests"]["cpu"]) * group["maxReplicas"]
+    assert config.http_options.port in [port["containerPort"] for port in container["ports"]]
 
 
 def test_the_cluster_is_authenticated_current_and_costs_nothing_at_rest() -> None:

@@ -36,12 +36,14 @@ def test_a_shipped_profile_says_what_it_needs_and_fits_into_it(name: str) -> Non
     assert profile.gpus is not None
     assert profile.device_tflops is not None
     assert profile.watts is not None
-    train, data, translate = profile.train, profile.data, profile.translate
+    train, data, translate, serve = profile.train, profile.data, profile.translate, profile.serve
     assert train.workers * train.cpus_per_worker <= profile.cpus
     assert train.workers * train.gpus_per_worker <= profile.gpus
     assert data.tasks * data.cpus_per_task <= profile.cpus
     assert translate.actors * translate.cpus_per_actor <= profile.cpus
     assert translate.actors * translate.gpus_per_actor <= profile.gpus
+    assert serve.max_replicas * serve.cpus_per_replica <= profile.cpus
+    assert serve.max_replicas * serve.gpus_per_replica <= profile.gpus
     assert (train.gpus_per_worker > 0) == (profile.gpus > 0) == (train.precision == "bf16" or name == "gpu8-p100")
 
 
@@ -54,6 +56,7 @@ def test_no_profile_has_more_workers_than_the_papers_update_has_micro_batches(na
 def test_laptop_is_the_default() -> None:
     laptop = load_profile("laptop")
     assert (laptop.train, laptop.data, laptop.translate) == (Resources().train, Resources().data, Resources().translate)
+    assert laptop.serve == Resources().serve
     assert laptop.name == Resources().name
 
 

@@ -271,12 +271,12 @@ def test_the_api_describes_itself_and_the_page_needs_no_other_host(client: TestC
 
 def test_a_damaged_model_is_a_sentence(models: LocalModels, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is not a model directory: it has no config\.json"):
-        load(str(tmp_path))
+        load(tmp_path)
     directory = random_directory(tmp_path / "model")
     weights = (directory / "model.safetensors").read_bytes()
     (directory / "model.safetensors").write_bytes(weights[: len(weights) // 2])
     with pytest.raises(UserError, match="is damaged"):
-        load(str(directory))
+        load(directory)
 
 
 def hostile(rng: random.Random) -> bytes:

@@ -9,18 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from ray import serve
 from ray.serve.config import AutoscalingConfig
 from ray.serve.schema import LoggingConfig
 
+from jobs.cluster.profiles import load_profile
 from jobs.configs import ServeResources
 from jobs.serve.engine import SMALLEST, Done, Engine, Work
 from jobs.serve.gateway import Gateway
 from jobs.serve.http.app import build_app
+from jobs.serve.http.keys import load_keys
 from jobs.serve.settings import ServedModel, ServeSettings
 from transformer.config import SearchConfig
 
@@ -157,6 +160,22 @@ def application(settings: ServeSettings) -> serve.Application:
     )  # fmt: skip
     bound: serve.Application = api.bind(settings, *models)
     return bound
+
+
+def build(args: Mapping[str, Any]) -> serve.Application:
+    """The service of a Serve config file (infra/kuberay/service.yaml), which says where it listens.
+
+    `models`: NAME=ADDRESS, each a model directory that every node can read; `languages`: en-de; `keys`: a file.
+    """
+    source, target = str(args.get("languages", "en-de")).split("-")
+    models = []
+    for text in args["models"]:
+        name, _, address = str(text).partition("=")
+        engine = args.get("engine", "torch")
+        models.append(ServedModel(name=name, directory=address, source=source, target=target, engine=engine))
+    on = load_profile(str(args.get("profile", "laptop"))).serve
+    keys = load_keys(Path(str(args["keys"])))
+    return application(ServeSettings(models=tuple(models), host="0.0.0.0", keys=keys, on=on))
 
 
 def start(settings: ServeSettings) -> None:

@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from jobs.errors import UserError
 from jobs.serve.search_steps import SearchSteps
 from jobs.serve.settings import ServedModel
+from jobs.storage.artifacts import Artifact
 from jobs.translate.ctranslate2 import CTranslate2Translator
 from transformer import beam
 from transformer.config import SearchConfig
@@ -53,10 +54,11 @@ class Engine:
 
     def __init__(self, model: ServedModel, threads: int, batch_tokens: int, device: str = "cpu") -> None:
         torch.set_num_threads(max(1, threads))
-        self.translator = load(model.directory, device, batch_tokens)
-        self.batches: TranslatesText = self.translator
-        if model.engine != "torch":
-            self.batches = load_ctranslate2(model, threads, batch_tokens)
+        with Artifact(model.directory).directory() as directory:  # a copy, if it lies on an object store
+            self.translator = load(directory, device, batch_tokens)
+            self.batches: TranslatesText = self.translator
+            if model.engine != "torch":
+                self.batches = load_ctranslate2(directory, model.engine, threads, batch_tokens)
 
     def size(self, sentences: Sequence[str]) -> int:
         """What sentences count in a batch."""
@@ -99,9 +101,15 @@ class Engine:
         }
 
 
-def load(directory: str, device: str = "cpu", batch_tokens: int = 2_000) -> Translator:
+def check(model: ServedModel) -> None:
+    """Load a model once where a sentence can still be read: a replica could only fail again and again."""
+    with Artifact(model.directory).directory() as directory:
+        load(directory)
+
+
+def load(directory: Path, device: str = "cpu", batch_tokens: int = 2_000) -> Translator:
     """The model of a directory, or a sentence on what is wrong with it."""
-    absent = [name for name in MODEL_FILES if not (Path(directory) / name).is_file()]
+    absent = [name for name in MODEL_FILES if not (directory / name).is_file()]
     if absent:
         raise UserError(f"{directory} is not a model directory: it has no {', '.join(absent)}.")
     try:
@@ -110,8 +118,8 @@ def load(directory: str, device: str = "cpu", batch_tokens: int = 2_000) -> Tran
         raise UserError(f"The model in {directory} is damaged: {str(error).splitlines()[0]}") from error
 
 
-def load_ctranslate2(model: ServedModel, threads: int, batch_tokens: int) -> TranslatesText:
-    compute_type = "int8" if model.engine == "ctranslate2-int8" else "float32"
-    engine = CTranslate2Translator.load(Path(model.directory), threads=threads, compute_type=compute_type)
+def load_ctranslate2(directory: Path, name: str, threads: int, batch_tokens: int) -> TranslatesText:
+    compute_type = "int8" if name == "ctranslate2-int8" else "float32"
+    engine = CTranslate2Translator.load(directory, threads=threads, compute_type=compute_type)
     engine.batch_tokens = batch_tokens
     return engine

@@ -95,9 +95,7 @@ def _model(args: argparse.Namespace, text: str) -> Iterator[ServedModel]:
     source, target = _languages(args, place)
     with _directory(args, place) as directory:
         name = named["name"] if named else re.sub(r"[^\w.-]+", "-", _short(place)).strip("-")
-        yield ServedModel(
-            name=name or "model", directory=str(directory.resolve()), source=source, target=target, engine=args.engine
-        )
+        yield ServedModel(name=name or "model", directory=directory, source=source, target=target, engine=args.engine)
 
 
 def _short(place: str) -> str:
@@ -107,12 +105,19 @@ def _short(place: str) -> str:
 
 
 @contextlib.contextmanager
-def _directory(args: argparse.Namespace, place: str) -> Iterator[Path]:
+def _directory(args: argparse.Namespace, place: str) -> Iterator[str]:
+    """An absolute path, or the address on an object store, from where each replica fetches it."""
     if place.startswith("models:/"):
-        yield _registered(args, place)
+        yield str(_registered(args, place).resolve())
+        return
+    if place in RECIPES and not Workspace(args.workspace).is_local:
+        workspace, recipe = Workspace(args.workspace), recipe_named(place)
+        step = next(each for each in in_order([recipe.step(args.changes)]) if each.stage.is_model)
+        workspace.finished(step, recipe.name)
+        yield workspace.artifact(step).uri
         return
     with model_directory(argparse.Namespace(model=place, workspace=args.workspace, changes=args.changes)) as directory:
-        yield directory
+        yield str(directory.resolve())
 
 
 def _registered(args: argparse.Namespace, uri: str) -> Path:
@@ -137,7 +142,7 @@ def _languages(args: argparse.Namespace, place: str) -> tuple[str, str]:
     if recipe is not None and recipe in RECIPES:
         workspace = Workspace(args.workspace)
         for step in in_order([recipe_named(recipe).step(args.changes)]):
-            if step.stage == "corpora":
+            if step.stage.is_dataset:
                 with contextlib.suppress(OSError, ValueError, KeyError):
                     about = workspace.artifact(step).read_json("about.json")
                     return str(about["source_language"]), str(about["target_language"])
@@ -165,7 +170,7 @@ def _run(args: argparse.Namespace, settings: ServeSettings) -> int:
     print("Checking the models and starting Ray ...", file=sys.stderr, flush=True)
     engine = importlib.import_module("jobs.serve.engine")
     for model in settings.models:
-        engine.load(model.directory)  # here, so that a damaged one is a sentence and not a replica that never comes
+        engine.check(model)
     connect = importlib.import_module("jobs.cluster.connect")
     needed = 1 + len(settings.models) * settings.on.max_replicas * settings.on.cpus_per_replica
     connect.connect(args.address, cpus=needed, object_store_gb=0.25)
