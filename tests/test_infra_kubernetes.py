@@ -220,7 +220,7 @@ def test_the_service_is_upgraded_without_a_gap_and_needs_keys() -> None:
     module, _, function = application.import_path.partition(":")
     assert callable(getattr(importlib.import_module(module), function))
     assert application.args["keys"].startswith("/etc/attn/")
-    profile = load_profile(application.args["on"])
+    profile = load_profile(application.args["profile"])
     (container,) = group["template"]["spec"]["containers"]
     assert profile.cpus == float(container["resources"]["requests"]["cpu"]) * group["maxReplicas"]
     assert config.http_options.port in [port["containerPort"] for port in container["ports"]]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from ray.exceptions import RayActorError, RayTaskError
-from ray.serve.exceptions import BackPressureError, RayServeException
+from ray.serve.exceptions import BackPressureError, RayServeException, ReplicaUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from jobs.serve.engine import Done
@@ -17,8 +18,7 @@ from jobs.serve.text_pieces.whole_text import Alternatives
 from transformer.config import SearchConfig
 
 SENTENCES = 16  # in one work: a long text is several, which other requests may stand between
-ATTEMPTS = 6
-PAUSE_S = 0.25  # before the second attempt; doubled for each further one
+PAUSES_S = (0.1, 0.25, 0.5, 1.0, 2.0)  # before another attempt; the last one until the request's time is up
 
 
 class Gateway:
@@ -43,7 +43,7 @@ class Gateway:
     async def stream(self, model: str, sentence: str, search: SearchConfig) -> AsyncIterator[dict[str, Any]]:
         """The translation of one sentence as it grows; from the start again if the replica is lost on the way."""
         handle: Any = self.handles[model].options(stream=True)
-        for attempt in range(ATTEMPTS):
+        for attempt in itertools.count():
             try:
                 async for event in handle.stream.remote(sentence, search):
                     yield event
@@ -55,7 +55,7 @@ class Gateway:
         waiting = self.metrics.waiting.labels(model)
         waiting.inc()
         try:
-            for attempt in range(ATTEMPTS):
+            for attempt in itertools.count():
                 try:
                     return await getattr(self.handles[model], method).remote(*args)
                 except (RayActorError, RayTaskError, RayServeException) as error:
@@ -67,8 +67,8 @@ class Gateway:
         """Wait for another replica, or say what is wrong."""
         if isinstance(error, BackPressureError):
             raise Refused(503, f"The model {model} has a full queue. Try again.", 1) from error
-        if isinstance(error, RayTaskError) or attempt == ATTEMPTS - 1:
+        if not isinstance(error, RayActorError | ReplicaUnavailableError):
             reason = str(getattr(error, "cause", error)).strip().splitlines() or [type(error).__name__]
             raise Refused(500, f"The model {model} could not translate this: {reason[-1]}") from error
         self.metrics.retries.labels(model).inc()
-        await asyncio.sleep(PAUSE_S * 2**attempt)
+        await asyncio.sleep(PAUSES_S[min(attempt, len(PAUSES_S) - 1)])

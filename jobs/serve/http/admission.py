@@ -14,6 +14,7 @@ from typing import Any
 from jobs.serve.http.keys import digest
 from jobs.serve.settings import ServeSettings
 
+DISCARDED = 16_000_000  # bytes of a body that is too large, read before it is refused
 KEPT = 10_000  # callers whose rate is remembered
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -88,17 +89,23 @@ class Admission:
 
 
 async def read_body(headers: Any, receive: Receive, most: int) -> bytes:
-    """The body of a request, if it is not larger than it may be; more than that is not read."""
+    """The body of a request, if it is not larger than it may be. What is too much is not kept, but read for a while:
+    most clients send all of it before they look at an answer."""
+    too_large = Refused(413, f"The body of this request is too large: {most:,} bytes are allowed.")
     declared = headers.get("content-length", "")
-    if declared.isdigit() and int(declared[:20]) > most:
-        raise Refused(413, f"The body of this request is too large: {most:,} bytes are allowed.")
-    body = bytearray()
+    if declared.isdigit() and int(declared[:20]) > most + DISCARDED:
+        raise too_large
+    body, discarded = bytearray(), 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Refused(400, "The request ended before its body did.")
         body += message.get("body", b"")
-        if len(body) > most:
-            raise Refused(413, f"The body of this request is too large: {most:,} bytes are allowed.")
-        if not message.get("more_body", False):
+        more = message.get("more_body", False)
+        if discarded or len(body) > most:
+            discarded += len(body)
+            body.clear()
+            if not more or discarded > most + DISCARDED:
+                raise too_large
+        elif not more:
             return bytes(body)
