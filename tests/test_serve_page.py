@@ -27,8 +27,8 @@ from jobs.serve.settings import ServedModel, ServeSettings
 pytestmark = pytest.mark.slow
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--window-size=1280,1000",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--window-size=1280,1000",
 ]  # fmt: skip
 FIRST = ServedModel(name="small", directory="unused")
 SETTINGS = ServeSettings(models=(FIRST, replace(FIRST, name="other")))
