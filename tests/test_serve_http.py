@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from local_models import LocalModels
-from small_model import random_directory, source_lines
+from small_model import learned_directory, random_directory, source_lines
 from starlette.testclient import TestClient
 
 from jobs.errors import UserError
-from jobs.serve.engine import load
+from jobs.serve.engine import Engine, Work, load
 from jobs.serve.http.admission import Admission, Refused
 from jobs.serve.http.app import ASSETS, build_app
 from jobs.serve.http.keys import add_key, load_keys
@@ -277,6 +277,20 @@ def test_a_damaged_model_is_a_sentence(models: LocalModels, tmp_path: Path) -> N
     (directory / "model.safetensors").write_bytes(weights[: len(weights) // 2])
     with pytest.raises(UserError, match="is damaged"):
         load(directory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["ctranslate2", "ctranslate2-int8"])
+def test_another_engine_says_the_same_and_shows_its_attention(models: LocalModels, tmp_path: Path, engine: Any) -> None:
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    directory = learned_directory(tmp_path)
+    other = Engine(ServedModel(name="other", directory=str(directory), engine=engine), 1, 2_000)
+    ours = Engine(ServedModel(name="ours", directory=str(directory)), 1, 2_000)
+    work = Work(tuple(source_lines(40, seed=4, longest=4)), SearchConfig(), 300)
+    said, expected = ([found[0].text for found in each.translate([work])[0].alternatives] for each in (other, ours))
+    same = sum(a == b for a, b in zip(said, expected, strict=True))
+    assert same == 40 if engine == "ctranslate2" else same >= 36  # eight bits may change a word now and then
+    assert other.attention("kaba", None)["cross"]
 
 
 def hostile(rng: random.Random) -> bytes:

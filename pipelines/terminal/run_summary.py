@@ -72,6 +72,7 @@ def next_commands(recipe: Recipe, workspace: Workspace, model: str | None) -> li
     database = workspace.local_directory("mlflow") / "mlflow.db"
     return [
         f'{attn} translate {model or recipe.name + elsewhere} "{example}"',
+        f"{attn} serve {model or recipe.name + elsewhere}",
         f"{attn} results{elsewhere}",
         f"{mlflow} ui --backend-store-uri sqlite:///{database}",
     ]
