@@ -38,6 +38,8 @@ DOCUMENTED = {  # by Ray, for its users
     "RAY_DATA_DISABLE_PROGRESS_BARS",
     "RAY_DEDUP_LOGS",
     "RAY_HEAD_IP",  # set by `ray up` for the commands of a cluster definition
+    "RAY_SERVE_ENABLE_HA_PROXY",  # by "Enable High Throughput on Ray Serve with KubeRay"
+    "RAY_SERVE_THROUGHPUT_OPTIMIZED",
     "RAY_TRAIN_ENABLE_STATE_TRACKING",  # by the dashboard's Train page
     "RAY_USAGE_STATS_ENABLED",
 }

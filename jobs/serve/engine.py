@@ -23,8 +23,8 @@ from jobs.serve.settings import ServedModel
 from jobs.storage.artifacts import Artifact
 from jobs.translate.ctranslate2 import CTranslate2Translator
 from transformer import beam
-from transformer.config import SearchConfig
-from transformer.translator import MODEL_FILES, Alternative, TranslatesText, Translator
+from transformer.config import MODEL_FILES, SearchConfig
+from transformer.translator import Alternative, TranslatesText, Translator
 
 SMALLEST = 8  # tokens that a sentence counts at least: one word costs a search, too
 

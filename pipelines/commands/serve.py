@@ -24,7 +24,7 @@ from pipelines.execution.model_directory import model_directory
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES, recipe_named
 from pipelines.steps.plan import in_order
-from transformer.translator import MODEL_FILES
+from transformer.config import MODEL_FILES
 
 LANGUAGES = re.compile(r"(?P<source>[a-z]{2,3})-(?P<target>[a-z]{2,3})")
 NAMED = re.compile(r"(?P<name>[\w.-]{1,40})=(?P<model>.+)")
