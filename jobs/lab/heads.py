@@ -1,0 +1,260 @@
+"""Heads (section 3.2.2, Table 3 A): are several heads better than one, and how many are needed?
+
+At a fixed d_model, on a task that needs several positions told apart at once, and on translation. How sharp the heads
+are, and how unlike each other; then the heads of a trained model are taken away, the least important first.
+"""
+
+# B batch, T length, D d_model, H heads, S keys
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from jobs.lab import charts
+from jobs.lab.bench import Bench, Chart, Measured, Row, Text
+from jobs.lab.claims import Claim, Figures, Ruling, not_shown, rule
+from jobs.lab.configs import HeadsConfig
+from jobs.lab.pruning import remove_heads
+from jobs.lab.text_training import TestSet, greedy, read_test_set, train
+from jobs.lab.variants import seeded
+from transformer.config import PAD, ModelConfig
+from transformer.layers import EncoderLayer
+from transformer.model import Transformer, attention_maps, initialise
+from transformer.positions import SinusoidalPositions
+from transformer.unpadded import Rectangle
+
+ABOUT = (
+    "With one head a position takes a single weighted mean of all others; several heads can look at several places at "
+    "once, but each is narrower. Both are measured: on a task in which every position has to name four of its "
+    "neighbours, and on translation. Then heads are removed from a trained model, to see how many it really uses "
+    "(Voita 2019 and Michel 2019 found that most can go)."
+)
+OFFSETS, SYMBOLS, LENGTH, BATCH = (-3, -1, 2, 5), 8, 24, 32  # of the positional task
+TELLING = 0.5  # BLEU
+LEAST_BLEU = 10.0
+
+
+def by_heads(figures: Figures, name: str) -> dict[int, float]:
+    return {int(key.split("/")[1]): value for key, value in figures.items() if key.startswith(f"{name}/")}
+
+
+def judge_one_head(figures: Figures) -> Ruling:
+    bleu = by_heads(figures, "bleu")
+    best = max(bleu, key=lambda heads: bleu[heads])
+    least = min(bleu)
+    said = f"BLEU {bleu[least]:.1f} with {least}, {bleu[best]:.1f} with {best}"
+    return not_shown(said) if bleu[best] < LEAST_BLEU else rule(bleu[best] - bleu[least] >= TELLING, said)
+
+
+def judge_too_many(figures: Figures) -> Ruling:
+    bleu = by_heads(figures, "bleu")
+    best = max(bleu, key=lambda heads: bleu[heads])
+    most = max(bleu)
+    said = f"BLEU {bleu[most]:.1f} with {most}, {bleu[best]:.1f} with {best}"
+    return not_shown(said) if bleu[best] < LEAST_BLEU else rule(bleu[best] - bleu[most] >= TELLING, said)
+
+
+def judge_positional(figures: Figures) -> Ruling:
+    found = by_heads(figures, "positional")
+    best, least = max(found, key=lambda heads: found[heads]), min(found)
+    said = f"accuracy {found[least]:.3f} with {least}, {found[best]:.3f} with {best}"
+    return not_shown(said) if found[best] < 0.3 else rule(found[best] - found[least] >= 0.05, said)
+
+
+def judge_prunable(figures: Figures) -> Ruling:
+    removable, total = figures["removable"], figures["heads"]
+    said = f"{removable:.0f} of {total:.0f} heads can go before BLEU falls by {TELLING}"
+    return not_shown(said) if figures["whole"] < LEAST_BLEU else rule(removable > total / 2, said)
+
+
+CLAIMS = (
+    Claim(
+        key="one_head",
+        section="Table 3 (A)",
+        says="A single head is worse than the best number of heads.",
+        rule=f"holds if the fewest heads are at least {TELLING} BLEU below the best; not shown below {LEAST_BLEU:g}",
+        judge=judge_one_head,
+    ),
+    Claim(
+        key="too_many",
+        section="Table 3 (A)",
+        says="Quality drops off with too many heads, too.",
+        rule=f"holds if the most heads are at least {TELLING} BLEU below the best",
+        judge=judge_too_many,
+    ),
+    Claim(
+        key="positional",
+        section="3.2.2",
+        says="With a single head, averaging inhibits looking at different positions at once.",
+        rule="holds if the fewest heads are 0.05 or more less accurate than the best; not shown if that is below 0.3",
+        judge=judge_positional,
+    ),
+    Claim(
+        key="prunable",
+        section="Voita 2019, Michel 2019, of 3.2.2",
+        says="Most heads of a trained model can be removed.",
+        rule=f"holds if over half of all heads can go before BLEU falls by more than {TELLING}",
+        judge=judge_prunable,
+    ),
+)
+
+
+class Point(NamedTuple):
+    config: HeadsConfig
+    heads: int
+    text: Text | None = None
+
+
+def measure(config: HeadsConfig, bench: Bench) -> Measured:
+    ordered = sorted(config.heads, key=lambda heads: heads != config.pruned)  # what takes longest starts first
+    found = dict(
+        zip(ordered, bench.each(train_translator, [Point(config, h, bench.text) for h in ordered]), strict=True)
+    )
+    positional = bench.each(learn_neighbours, [Point(config, heads) for heads in config.heads])
+    pruned = found[config.pruned]["pruned"]
+    kept = list(itertools.takewhile(lambda row: row["bleu"] >= pruned[0]["bleu"] - TELLING, pruned))
+    figures: dict[str, float] = {
+        "removable": float(kept[-1]["removed"]),
+        "heads": float(pruned[-1]["removed"]),
+        "whole": float(pruned[0]["bleu"]),
+    }
+    rows: list[Row] = []
+    for heads, accuracy in zip(config.heads, positional, strict=True):
+        one = found[heads]["figures"]
+        figures |= {f"{name}/{heads}": value for name, value in one.items()} | {f"positional/{heads}": accuracy}
+        rows.append({"heads": heads, "positional": accuracy, **one})
+    model, training = config.model, config.training
+    return Measured(
+        figures,
+        {"heads": rows, "entropy": [r for one in found.values() for r in one["entropy"]], "pruning": pruned},
+        setup=f"d_model {model.d_model}; translation: {model.layers} + {model.layers} layers, {training.steps} updates "
+        f"of about {training.tokens_per_update:,} target tokens, {config.sentences} unseen sentences, greedy; "
+        f"neighbours: one layer, {config.updates} updates of {BATCH} sequences of {LENGTH}, {SYMBOLS} symbols.",
+        notes=(
+            "A head's importance is how much the loss on one micro-batch of the training text rises without it; a "
+            "removed head's columns of W^O are zero. Divergence is Jensen and Shannon's, within a layer, in nats.",
+        ),
+    )
+
+
+class Neighbours(nn.Module):
+    """One encoder layer that names, at every position, the symbols at four offsets."""
+
+    def __init__(self, heads: int, d_model: int) -> None:
+        super().__init__()
+        config = ModelConfig(layers=1, d_model=d_model, d_ff=4 * d_model, num_heads=heads, dropout=0.0)
+        self.embedding = nn.Embedding(SYMBOLS, d_model)
+        self.positions, self.layer = SinusoidalPositions(config), EncoderLayer(config)
+        self.classes = nn.Linear(d_model, len(OFFSETS) * SYMBOLS)
+        self.apply(initialise)
+
+    def forward(self, symbols_BT: Tensor) -> Tensor:
+        """(B, T, offsets, symbols)."""
+        rows = Rectangle.of(symbols_BT)
+        x_RD = self.embedding(rows.pack(symbols_BT)) * math.sqrt(self.embedding.embedding_dim)
+        everywhere_B11T = torch.ones(symbols_BT.size(0), 1, 1, symbols_BT.size(1), dtype=torch.bool)
+        out_R = self.classes(self.layer(self.positions(x_RD, rows), rows, everywhere_B11T))
+        return rows.unpack(out_R.view(-1, len(OFFSETS), SYMBOLS))
+
+
+def learn_neighbours(point: Point) -> float:
+    """Accuracy on unseen sequences, over all offsets and all positions that have such neighbours."""
+    config = point.config
+    torch.manual_seed(config.seed)
+    model = Neighbours(point.heads, config.model.d_model)
+    generator = torch.Generator().manual_seed(config.seed + 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    inner = slice(-min(OFFSETS), LENGTH - max(OFFSETS))
+
+    def drawn(count: int) -> tuple[Tensor, Tensor]:
+        symbols_BT = torch.randint(SYMBOLS, (count, LENGTH), generator=generator)
+        gold = torch.stack([symbols_BT.roll(-offset, dims=1) for offset in OFFSETS], dim=2)
+        return symbols_BT, gold[:, inner]
+
+    for _ in range(config.updates):
+        symbols_BT, gold = drawn(BATCH)
+        optimizer.zero_grad()
+        F.cross_entropy(model(symbols_BT)[:, inner].flatten(0, 2), gold.flatten()).backward()
+        optimizer.step()
+    symbols_BT, gold = drawn(256)
+    with torch.no_grad():
+        return float((model.eval()(symbols_BT)[:, inner].argmax(dim=-1) == gold).double().mean())
+
+
+def train_translator(point: Point) -> dict[str, Any]:
+    """BLEU, what the heads look like, and for one of the models what is left when heads are removed."""
+    config, text = point.config, point.text
+    assert text is not None
+    tested = read_test_set(text, config.sentences)
+    model = seeded(replace(config.model, num_heads=point.heads), len(tested.subwords), config.seed)
+    for _ in train(model, text, replace(config.training, seed=config.seed), d_model=config.model.d_model):
+        pass
+    bleu = tested.bleu_of(greedy(model))
+    entropy, divergence = looked_at(model, tested, point.heads)
+    pruned = remove_heads(model, text, tested, bleu, TELLING) if point.heads == config.pruned else []
+    mean = math.fsum(row["entropy"] for row in entropy) / len(entropy)
+    figures = {"bleu": bleu, "entropy": mean} | ({"divergence": divergence} if point.heads > 1 else {})
+    return {"figures": figures, "entropy": entropy, "pruned": pruned}
+
+
+def looked_at(model: Transformer, tested: TestSet, heads: int) -> tuple[list[Row], float]:
+    """Entropy of every head, in nats, and the mean divergence between two heads of a layer."""
+    batch = tested.batch
+    maps = attention_maps(model, batch.source_BS, batch.target_in_BT)
+    real = {
+        "encoder": batch.source_BS != PAD,
+        "decoder": batch.target_in_BT != PAD,
+        "cross": batch.target_in_BT != PAD,
+    }
+    rows: list[Row] = []
+    divergences: list[float] = []
+    for kind, real_BT in real.items():
+        for layer, weights_BHTS in enumerate(getattr(maps, kind), 1):
+            chosen_NHS = weights_BHTS.transpose(1, 2)[real_BT].double()
+            entropy_H = entropies(chosen_NHS).mean(dim=0)
+            rows += [
+                {"heads": heads, "kind": kind, "layer": layer, "head": at, "entropy": value}
+                for at, value in enumerate(entropy_H.tolist(), 1)
+            ]
+            divergences += [
+                float(divergence(chosen_NHS[:, one], chosen_NHS[:, other]))
+                for one, other in itertools.combinations(range(heads), 2)
+            ]
+    return rows, math.fsum(divergences) / max(1, len(divergences))
+
+
+def entropies(p: Tensor) -> Tensor:
+    return -(p * p.clamp_min(1e-300).log()).sum(dim=-1)
+
+
+def divergence(p_NS: Tensor, q_NS: Tensor) -> Tensor:
+    """Jensen-Shannon, mean over queries: 0 for the same weights, log 2 for weights with nothing in common."""
+    return (entropies((p_NS + q_NS) / 2) - (entropies(p_NS) + entropies(q_NS)) / 2).mean()
+
+
+def draw(tables: dict[str, list[Row]]) -> list[Chart]:
+    rows = tables["heads"]
+    quality = {
+        "BLEU": [(row["heads"], row["bleu"]) for row in rows],
+        "neighbours, %": [(row["heads"], 100 * row["positional"]) for row in rows],
+    }
+    likeness = {
+        "entropy": [(row["heads"], row["entropy"]) for row in rows],
+        "divergence": [(row["heads"], row["divergence"]) for row in rows if row.get("divergence") is not None],
+    }
+    left = {"BLEU": [(row["removed"], row["bleu"]) for row in tables["pruning"]]}
+    return [
+        Chart("Quality by heads", charts.lines(quality, x_label="heads", y_label="BLEU, percent", log=(True, False)),
+              "At a fixed d_model: more heads are narrower heads.", "heads"),
+        Chart("How the heads look", charts.lines(likeness, x_label="heads", y_label="nats", log=(True, False)),
+              "Mean entropy of a head, and mean divergence between two heads of a layer.", "heads"),
+        Chart("Heads removed", charts.lines(left, x_label="heads removed", y_label="BLEU"),
+              "The least important first; the order is not chosen on the sentences that are scored.", "pruning"),
+    ]  # fmt: skip

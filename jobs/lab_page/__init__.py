@@ -1,0 +1,1 @@
+"""The lab's page: what its experiments found, as one short paper."""
