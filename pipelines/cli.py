@@ -46,13 +46,7 @@ def parser() -> argparse.ArgumentParser:
 
     run = _command(commands, "run", "run:run", "make a recipe's results, here or on a Ray cluster")
     _recipe(run)
-    run.add_argument("--address", metavar="URL", help="a Ray cluster to run on; default: RAY_ADDRESS, or a Ray here")
-    run.add_argument(
-        "--events", choices=("text", "json"), default="text", help="how steps are reported: for people, or JSON lines"
-    )
-    again = "make it again: a stage, or one result's stage/fingerprint"
-    run.add_argument("--again", action="append", default=[], metavar="STAGE", help=again)
-    run.add_argument("--dashboard", action="store_true", help="with Ray's dashboard, if Ray is started here")
+    _running(run)
 
     verify = _command(commands, "verify", "verify:verify", "whether the results are still what was made, file by file")
     _recipe(verify, optional=True)
@@ -62,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     results = _command(commands, "results", "results:results", "the scores of finished runs, from MLflow")
     results.add_argument("recipe", nargs="?", metavar="RECIPE", help="only this recipe's")
     results.add_argument("--table", type=int, choices=(2, 3), help="a table of the paper, ours beside it")
+    results.add_argument("--lab", action="store_true", help="the lab's claims, figures and verdicts")
     results.add_argument("--best", metavar="METRIC", help="the one run with the best METRIC (bleu, chrf, perplexity)")
     results.add_argument("--where", metavar="FILTER", help="an MLflow filter, e.g. \"params.num_heads = '8'\"")
     results.add_argument("--compare", nargs=2, metavar=("A", "B"), help="two runs: config, data, scores, significance")
@@ -87,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
     _json(doctor)
     _workspace(doctor)
     _using_a_model(commands)
+    _in_the_lab(commands)
     _on_a_cluster(commands)
     return top
 
@@ -139,6 +135,18 @@ def _serve(commands: Commands) -> None:
     _workspace(serve)
 
 
+def _in_the_lab(commands: Commands) -> None:
+    lab = _command(commands, "lab", "lab:lab", "the paper's mechanisms, measured: without a name, what there is")
+    lab.add_argument("name", nargs="*", metavar="NAME", help="an experiment, or all")
+    lab.add_argument("--quick", action="store_true", help="small sizes, for a first look: all in under 6 minutes")
+    lab.add_argument("--seeds", type=int, default=1, metavar="N", help="repeat with N seeds, and show the spread")
+    lab.add_argument("--on", default="laptop", metavar="PROFILE", help="where: a name in infra/profiles, or a file")
+    _set(lab)
+    _running(lab)
+    _workspace(lab)
+    _json(lab)
+
+
 def _on_a_cluster(commands: Commands) -> None:
     submit = _command(commands, "submit", "submit:submit", "run a recipe as a job on a Ray cluster")
     _recipe(submit)
@@ -180,6 +188,19 @@ def _recipe(command: argparse.ArgumentParser, optional: bool = False) -> None:
     )
     command.add_argument("--on", default="laptop", metavar="PROFILE", help="where: a name in infra/profiles, or a file")
     _workspace(command)
+
+
+def _running(command: argparse.ArgumentParser) -> None:
+    """What every command that makes results takes."""
+    command.add_argument(
+        "--address", metavar="URL", help="a Ray cluster to run on; default: RAY_ADDRESS, or a Ray here"
+    )
+    command.add_argument(
+        "--events", choices=("text", "json"), default="text", help="how steps are reported: for people, or JSON lines"
+    )
+    again = "make it again: a stage, or one result's stage/fingerprint"
+    command.add_argument("--again", action="append", default=[], metavar="STAGE", help=again)
+    command.add_argument("--dashboard", action="store_true", help="with Ray's dashboard, if Ray is started here")
 
 
 def _set(command: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ from jobs.errors import UserError
 from jobs.report.agreement import Bleu, bleu_difference
 from pipelines.commands import compare
 from pipelines.execution.workspace import Workspace
+from pipelines.tracking.lab_query import lab_rows
 from pipelines.tracking.query import Result, best, pick, read
 from pipelines.tracking.writer import reader, shown, tracking_uri
 from transformer.paper_figures import TABLE_3, Figures, figures_of
@@ -28,6 +29,9 @@ SIGNS = {True: "yes", False: "no", None: None}
 def results(args: argparse.Namespace) -> int:
     workspace = Workspace(args.workspace)
     client = reader(workspace)
+    if args.lab:
+        print_rows(lab_rows(client, shown(tracking_uri(workspace))), args.format)
+        return 0
     if args.compare:
         found = read(client, None, None)
         return compare.compare(pick(found, args.compare[0]), pick(found, args.compare[1]), workspace, args.format)

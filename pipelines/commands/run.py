@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -36,19 +36,32 @@ from pipelines.tracking.writer import Tracker, shown, tracking_uri
 
 def run(args: argparse.Namespace) -> int:
     recipe, targets = from_arguments.targets(args)
+    return follow(args, name=recipe.name, summary=recipe.summary, targets=targets, recipe=recipe)
+
+
+def follow(
+    args: argparse.Namespace,
+    *,
+    name: str,
+    summary: str,
+    targets: Sequence[Step],
+    recipe: Recipe | None = None,
+    ending: Callable[[Console, Workspace], None] | None = None,
+) -> int:
+    """Make these steps as the arguments say where, tracked under `name`; `ending` is shown when all went well."""
     on = load_profile(args.on)
     workspace = Workspace(args.workspace)
     workspace.check_writable()
     make_again(args.again, targets, workspace)
     planned = plan(targets, workspace)
     for each in planned.damaged:
-        workspace.require_whole(each.step, each.record or {}, recipe.name)
-    log = log_file(workspace.local_directory("logs"), recipe.name)
+        workspace.require_whole(each.step, each.record or {}, name)
+    log = log_file(workspace.local_directory("logs"), name)
     log.parent.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, _interrupt)
     with output_to(log) as console:
         began = time.time()
-        _print_header(console, recipe, planned, workspace)
+        _print_header(console, summary, planned, workspace)
         tracker: Tracker | None = None
         try:
             if planned.to_do:
@@ -56,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
                     dashboard = connect(args.address, dashboard=args.dashboard)
                 if dashboard:
                     console.print(f"Ray's dashboard: {dashboard}")
-            tracker = _tracker(workspace, recipe)
+            tracker = _tracker(workspace, name)
             have = capacity(on) if planned.to_do else {}
             with RunScreen(console, planned, json_lines=args.events == "json") as screen:
                 outcome = Runner(workspace, on, tracker, screen, have).run(planned)
@@ -74,7 +87,9 @@ def run(args: argparse.Namespace) -> int:
             estimated, took = how_far_off(made_steps, outcome.records, on)
             if estimated:  # there is no estimate for text of unknown size
                 console.print(f"Steps added up: {duration(took)}; the plan had estimated {duration(estimated)}.")
-        if targets[-1].stage is REPORT:
+        if ending is not None:
+            ending(console, workspace)
+        if recipe is not None and targets[-1].stage is REPORT:
             report = workspace.artifact(targets[-1])
             run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report)
         return 0
@@ -97,17 +112,17 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _print_header(console: Console, recipe: Recipe, planned: Plan, workspace: Workspace) -> None:
+def _print_header(console: Console, summary: str, planned: Plan, workspace: Workspace) -> None:
     done = len(planned.steps) - len(planned.to_do)
-    console.print(f"[bold]{recipe.summary}[/]")
+    console.print(f"[bold]{summary}[/]")
     console.print(f"{len(planned.steps)} steps, {done} done already, in {workspace.uri}")
 
 
-def _tracker(workspace: Workspace, recipe: Recipe) -> Tracker:
+def _tracker(workspace: Workspace, recipe: str) -> Tracker:
     uri = tracking_uri(workspace)
     artifacts = workspace.local_directory("mlflow") / "artifacts" if uri.startswith("sqlite:") else None
     command = "attn " + " ".join(shlex.quote(word) for word in sys.argv[1:])
-    return Tracker(uri, recipe.name, artifacts=artifacts, command=command)
+    return Tracker(uri, recipe, artifacts=artifacts, command=command)
 
 
 def _exit_interrupted(console: Console, tracker: Tracker | None) -> NoReturn:

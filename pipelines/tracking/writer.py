@@ -268,7 +268,11 @@ class Tracker:
     def write_facts(self, run_id: str, step: Step, record: Mapping[str, Any]) -> None:
         now = int(time.time() * 1000)
         numbers = {name: value for name, value in record["facts"].items() if isinstance(value, int | float)}
-        named = {f"{step.tags['attn.set']}_{name}": value for name, value in numbers.items()} if step.tags else {}
+        named = (
+            {f"{step.tags['attn.set']}_{name}": value for name, value in numbers.items()}
+            if "attn.set" in step.tags
+            else {}
+        )
         metrics = [Metric(name, float(value), now, 0) for name, value in {**named, **numbers}.items()]
         metrics.append(Metric("seconds_to_make", float(record["made"]["seconds"]), now, 0))
         words = {name: value for name, value in record["facts"].items() if isinstance(value, str)}
