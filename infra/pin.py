@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 HEADER = "# Made by `make pin`. What the tests ran with is what is installed. torch without its variant."
 TRACKING_SERVER = {"psycopg2-binary": "2.9.13"}  # what only the image of the tracking server needs
+CUDA = ("nvidia-", "cuda-", "triton")  # come with the CUDA build of torch, which names them itself
 PLACE = Path(__file__).with_name("constraints.txt")
 
 
@@ -24,7 +25,7 @@ def pins(root: str, extras: frozenset[str]) -> dict[str, str]:
     waiting = [(root, extras)]
     while waiting:
         name, wanted_extras = waiting.pop()
-        if (name, wanted_extras) in seen:
+        if (name, wanted_extras) in seen or name.startswith(CUDA):
             continue
         seen.add((name, wanted_extras))
         installed = distribution(name)
