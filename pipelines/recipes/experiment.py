@@ -152,8 +152,6 @@ class WmtText(Text):
             refuse_unknown("language pair", self.pair, PAIRS)
 
     def corpora(self) -> Mapping[str, Corpus]:
-        if self.pair not in PAIRS:
-            raise UserError(f"--set corpus.pair={self.pair}: it is one of {', '.join(PAIRS)}.")
         pair = PAIRS[self.pair]
         train = ArchivesCorpus(
             archives=pair.archives,
