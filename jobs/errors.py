@@ -4,12 +4,18 @@ import difflib
 from collections.abc import Iterable
 from typing import NoReturn
 
+from jobs.passwords import hidden
+
 
 class UserError(Exception):
     """One or two sentences for the user: what is wrong, where, and what to do about it.
 
     The command line prints the sentence and exits with status 2. Survives pickling, so a worker may raise it.
+    A password in an address is hidden.
     """
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(hidden(sentence))
 
 
 def refuse_unknown(kind: str, name: str, known: Iterable[str], *, where: str = "", prefix: str = "") -> NoReturn:

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
 from typing import TypeAlias
 
 from jobs.errors import UserError
+from pipelines.terminal import unforeseen
+from pipelines.terminal.environment import call_nobody
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 EPILOG = """\
@@ -32,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    top.add_argument("--version", action="version", version=f"attn {metadata.version('attn')}")
     commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
 
     recipes = _command(
@@ -233,7 +240,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    args = parse(arguments)
+    call_nobody()
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given:
+        parser().print_help()
+        return 0
+    args = parse(given)
     module, _, function = args.function.partition(":")
     try:
         return int(getattr(importlib.import_module(f"pipelines.commands.{module}"), function)(args))
@@ -245,6 +257,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except Exception as error:  # the one place for what nobody foresaw
+        print(f"attn: {unforeseen.sentence(error, args.command, _logs(args))}", file=sys.stderr)
+        return 1
+
+
+def _logs(args: argparse.Namespace) -> Path:
+    """Beside the results, where they are local and there are any."""
+    place = Path(getattr(args, "workspace", None) or os.environ.get("ATTN_WORKSPACE") or "workspace")
+    return place / "logs" if place.is_dir() else Path(tempfile.gettempdir())
 
 
 if __name__ == "__main__":

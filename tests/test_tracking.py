@@ -11,14 +11,16 @@ from mlflow.tracking import MlflowClient
 from step_job import StepConfig
 
 from jobs.events import Metrics
+from jobs.passwords import hidden
 from jobs.score.stage import SCORE
 from jobs.train.stage import TRAIN
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES
 from pipelines.steps.step import Step
 from pipelines.tracking import query
+from pipelines.tracking.server import tracking_uri
 from pipelines.tracking.settings import parameters
-from pipelines.tracking.writer import RUN_FILE, Tracker, shown, tracking_uri
+from pipelines.tracking.writer import RUN_FILE, Tracker
 
 pytestmark = pytest.mark.slow
 
@@ -131,6 +133,6 @@ def test_a_score_carries_every_setting_that_led_to_it() -> None:
     assert found["seed"] == "12345", "a name that two stages use is the nearest one's"
 
 
-def test_a_password_is_never_shown() -> None:
-    assert shown("postgresql://user:secret@host/db") == "postgresql://***@host/db"
-    assert shown("sqlite:///a/b.db") == "sqlite:///a/b.db"
+def test_a_password_is_never_hidden() -> None:
+    assert hidden("postgresql://user:secret@host/db") == "postgresql://***@host/db"
+    assert hidden("sqlite:///a/b.db") == "sqlite:///a/b.db"

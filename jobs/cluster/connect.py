@@ -15,6 +15,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from jobs.configs import Resources
 from jobs.errors import UserError
 from jobs.events import Log, Note
+from jobs.stage import Demand
 
 ANSWER_S = 10.0
 NODES_S = 900.0  # an autoscaler starts a machine in minutes
@@ -113,6 +114,24 @@ def capacity(on: Resources) -> Mapping[str, float]:
     if not can_autoscale():
         return have
     return {**have, "CPU": max(have.get("CPU", 0), on.cpus or 0), "GPU": max(have.get("GPU", 0), on.gpus or 0)}
+
+
+def require_profile(on: Resources, demands: Sequence[Demand], have: Mapping[str, float]) -> None:
+    """Refuse a profile that asks for more than a Ray that we started has, before anything is made."""
+    lacking = lack(on, demands, have)
+    if lacking and not can_autoscale():
+        raise UserError(f"{lacking}. Choose a smaller profile (--on) or name a cluster (--address).")
+
+
+def lack(on: Resources, demands: Sequence[Demand], have: Mapping[str, float]) -> str:
+    """What is missing for the largest of these demands, in words; empty if nothing. GPUs first: they decide."""
+    for name, needed in (
+        ("GPU", max((demand.gpus for demand in demands), default=0)),
+        ("CPU", max((demand.cpus for demand in demands), default=0)),
+    ):
+        if needed > have.get(name, 0):
+            return f"The profile {on.name} needs {needed:g} {name}s and there are {have.get(name, 0):g}"
+    return ""
 
 
 def require_resources(what: str, bundles: Sequence[Mapping[str, float]], log: Log) -> None:

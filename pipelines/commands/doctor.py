@@ -14,12 +14,16 @@ from importlib import metadata
 
 from rich.console import Console
 
+from jobs.cluster.profiles import load_profile
 from jobs.cluster.submit.submission import Finding
+from jobs.configs import Resources
 from jobs.errors import UserError
+from jobs.passwords import hidden
+from jobs.train.stage import TRAIN
 from pipelines.execution.workspace import Workspace
 from pipelines.terminal.findings import print_findings
 from pipelines.terminal.json_output import print_json
-from pipelines.tracking.writer import reader, shown, tracking_uri
+from pipelines.tracking.server import is_absent, reader, tracking_uri
 
 NEEDED = ("torch", "ray", "mlflow", "pyarrow", "sentencepiece", "sacrebleu", "safetensors", "rich")
 DISK_GB, MEMORY_GB = 5.0, 4.0
@@ -30,10 +34,12 @@ def finding(what: str, good: bool, sentence: str) -> Finding:
 
 
 def doctor(args: argparse.Namespace) -> int:
+    on = load_profile(args.on)
     workspace = Workspace(args.workspace)
     checks: list[Callable[[], Finding]] = [
         python, libraries, processors, memory, gpus, lambda: disk(workspace), lambda: storage(workspace),
-        lambda: tracking(workspace), *([] if args.address else [local_ray]), *([speed] if args.measure else []),
+        lambda: tracking(workspace), *([] if args.address else [lambda: local_ray(on)]),
+        *([speed] if args.measure else []),
     ]  # fmt: skip
     console = Console(highlight=False)
     findings = []
@@ -102,13 +108,15 @@ def storage(workspace: Workspace) -> Finding:
 
 def tracking(workspace: Workspace) -> Finding:
     uri = tracking_uri(workspace)
+    if is_absent(workspace):
+        return finding("MLflow", True, f"{hidden(uri)} will be made by the first run")
     try:
         count = len(reader(workspace).search_experiments())
-    except UserError:
-        return finding("MLflow", True, f"{shown(uri)} will be made by the first run")
+    except UserError as error:
+        return finding("MLflow", False, str(error))
     except Exception as error:  # every store has its own way of not being there
-        return finding("MLflow", False, f"{shown(uri)}: {str(error).splitlines()[0]}")
-    return finding("MLflow", True, f"{shown(uri)}, {count} experiments")
+        return finding("MLflow", False, hidden(f"{uri}: {str(error).splitlines()[0]}"))
+    return finding("MLflow", True, f"{hidden(uri)}, {count} experiments")
 
 
 def speed() -> Finding:
@@ -123,7 +131,8 @@ def speed() -> Finding:
     return finding("speed", True, f"{rate}; {models}")
 
 
-def local_ray() -> Finding:
+def local_ray(on: Resources) -> Finding:
+    """Whether Ray starts here, and whether it is large enough for the profile."""
     cluster = importlib.import_module("jobs.cluster.connect")
     try:
         cluster.connect()
@@ -132,4 +141,6 @@ def local_ray() -> Finding:
         return finding("Ray", False, str(error))
     finally:
         cluster.disconnect()
-    return finding("Ray", True, f"starts on this machine: {have.get('CPU', 0):g} CPUs, {have.get('GPU', 0):g} GPUs")
+    lacking = cluster.lack(on, [TRAIN.demand(on)], have)
+    starts = f"starts on this machine: {have.get('CPU', 0):g} CPUs, {have.get('GPU', 0):g} GPUs"
+    return finding("Ray", not lacking, f"{starts}. {lacking}." if lacking else f"{starts}, enough for {on.name}")

@@ -14,13 +14,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from jobs.errors import UserError
+from jobs.errors import UserError, refuse_unknown
+from jobs.passwords import hidden
 from jobs.report.agreement import Bleu, bleu_difference
 from pipelines.commands import compare
 from pipelines.execution.workspace import Workspace
+from pipelines.recipes.recipes import RECIPES
 from pipelines.tracking.lab_query import lab_rows
 from pipelines.tracking.query import Result, best, pick, read
-from pipelines.tracking.writer import reader, shown, tracking_uri
+from pipelines.tracking.server import reader, tracking_uri
 from transformer.paper_figures import TABLE_3, Figures, figures_of
 
 SIGNS = {True: "yes", False: "no", None: None}
@@ -38,9 +40,11 @@ def results(args: argparse.Namespace) -> int:
     found = read(client, args.recipe, args.where)
     if args.table:
         found = [result for result in found if result.tags.get("attn.table") == str(args.table)]
+    if not found and args.recipe and args.recipe not in RECIPES:
+        refuse_unknown("recipe", args.recipe, RECIPES)
     if not found:
         raise UserError(
-            f"MLflow at {shown(tracking_uri(workspace))} has no such scores. `attn run demo` makes some; "
+            f"MLflow at {hidden(tracking_uri(workspace))} has no such scores. `attn run demo` makes some; "
             f"`attn results` without options shows all there are."
         )
     if args.best:

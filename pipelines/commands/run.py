@@ -16,11 +16,14 @@ from typing import NoReturn
 from rich.console import Console
 from rich.text import Text
 
-from jobs.cluster.connect import capacity, connect
+from jobs.cluster.connect import capacity, connect, require_profile
 from jobs.cluster.profiles import load_profile
+from jobs.configs import Resources
 from jobs.durations import duration
 from jobs.errors import refuse_unknown
+from jobs.passwords import hidden
 from jobs.report.stage import REPORT
+from jobs.stage import Demand
 from pipelines.execution.runner import Outcome, Runner
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import from_arguments
@@ -31,7 +34,8 @@ from pipelines.steps.step import Step
 from pipelines.terminal import run_summary
 from pipelines.terminal.live_table import RunScreen
 from pipelines.terminal.redirect_output import log_file, output_to
-from pipelines.tracking.writer import Tracker, shown, tracking_uri
+from pipelines.tracking.server import tracking_uri
+from pipelines.tracking.writer import Tracker
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,6 +71,7 @@ def follow(
             if planned.to_do:
                 with console.status("Starting Ray"):
                     dashboard = connect(args.address, dashboard=args.dashboard)
+                require_profile(on, demands([each.step for each in planned.to_do], on), capacity(on))
                 if dashboard:
                     console.print(f"Ray's dashboard: {dashboard}")
             tracker = _tracker(workspace, name)
@@ -74,7 +79,7 @@ def follow(
             with RunScreen(console, planned, json_lines=args.events == "json") as screen:
                 outcome = Runner(workspace, on, tracker, screen, have).run(planned)
             if lost := tracker.close("FAILED" if outcome.failures else "FINISHED"):
-                console.print(f"{lost} writes to MLflow were lost: {shown(tracker.uri)} did not take them.")
+                console.print(f"{lost} writes to MLflow were lost: {hidden(tracker.uri)} did not take them.")
         except KeyboardInterrupt:
             _exit_interrupted(console, tracker)
         if outcome.failures:
@@ -93,6 +98,13 @@ def follow(
             report = workspace.artifact(targets[-1])
             run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report)
         return 0
+
+
+def demands(steps: Sequence[Step], on: Resources) -> list[Demand]:
+    """What training needs at once. Several trainings share the profile, so that one worker each is the least."""
+    trainings = [step for step in steps if step.stage.divide is not None and step.stage.curve is not None]
+    share = 1 if len(trainings) == 1 else len(trainings)
+    return [step.stage.demand(step.stage.divide(on, share)) for step in trainings if step.stage.divide is not None]
 
 
 def make_again(words: Sequence[str], targets: Sequence[Step], workspace: Workspace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from jobs.cluster.profiles import load_profile
 from jobs.cluster.submit import client
 from jobs.cluster.submit.submission import Finding, Submission, SubmittedJob
 from jobs.errors import UserError
+from jobs.passwords import VARIABLES, has_password
 from pipelines.execution.provenance import commit
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import from_arguments
@@ -22,11 +24,12 @@ from pipelines.steps.plan import Plan, plan
 from pipelines.steps.step import Step
 from pipelines.terminal.findings import print_findings
 from pipelines.terminal.remote_log import follow_lines
-from pipelines.tracking.writer import tracking_uri
+from pipelines.tracking.server import tracking_uri
 
 
 def submit(args: argparse.Namespace) -> int:
     recipe, targets = from_arguments.targets(args)
+    refuse_passwords(args)
     workspace = Workspace(args.workspace)
     submission = make_submission(args, recipe.name, target_fingerprint(targets), workspace)
     connection = client.connect(args.address)
@@ -41,6 +44,19 @@ def submit(args: argparse.Namespace) -> int:
         console.print(f"Watch it with: attn logs {job.id} --address {connection.address} --follow", soft_wrap=True)
         return 0
     return follow_job(connection, job, console, _plan_or_none(targets, workspace))
+
+
+def refuse_passwords(args: argparse.Namespace) -> None:
+    """What is taken out of an address here would be missing there."""
+    for what, address, instead in (
+        ("workspace", args.workspace or os.environ.get("ATTN_WORKSPACE", ""), VARIABLES["s3"]),
+        ("MLflow address", os.environ.get("MLFLOW_TRACKING_URI", ""), VARIABLES["http"]),
+    ):
+        if has_password(address):
+            raise UserError(
+                f"The {what} has a secret in it, which every user of the cluster could read. Take it out of the "
+                f"address and set {' and '.join(instead)} in the environment of the cluster's nodes."
+            )
 
 
 def target_fingerprint(targets: Sequence[Step]) -> str:

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import importlib
 import itertools
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -14,7 +15,6 @@ from pathlib import Path
 from jobs.errors import UserError
 from jobs.report.attention import attention_page
 from pipelines.execution.model_directory import model_directory
-from pipelines.terminal.json_output import print_json
 from transformer.config import SearchConfig
 from transformer.translator import TranslatesText, Translation, Translator
 
@@ -114,7 +114,7 @@ def _batches(args: argparse.Namespace) -> Iterator[list[str]]:
 
 def _print_translation(args: argparse.Namespace, source: str, found: Translation) -> None:
     if args.json:
-        print_json({"source": source, **asdict(found)})
+        print(json.dumps({"source": source, **asdict(found)}, ensure_ascii=False))  # a line each
     elif args.n_best > 1:
         for alternative in found.alternatives:
             print(f"{alternative.score:9.4f}  {alternative.text}")

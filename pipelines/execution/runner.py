@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from jobs.configs import Resources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics
+from jobs.passwords import hidden
 from jobs.storage.artifacts import Artifact
 from jobs.train import prometheus
 from pipelines.execution.provenance import made_now
@@ -259,8 +260,9 @@ def sentence_of(error: BaseException) -> str:
             return (
                 f"The object store would not, however often it was asked: {first_line(link)} Nothing is lost: {AGAIN}"
             )
-    origin = chain[-1] if type(error).__name__.startswith("RayTaskError") else error
-    return f"{type(origin).__name__}: {first_line(origin) or 'no message'}"
+    wrapped = type(error).__name__.startswith("RayTaskError") or hasattr(error, "worker_failures")
+    origin = chain[-1] if wrapped else error
+    return hidden(f"{type(origin).__name__}: {first_line(origin) or 'no message'}")
 
 
 def first_line(error: BaseException) -> str:
@@ -272,5 +274,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     links: list[BaseException] = []
     while isinstance(error, BaseException) and error not in links:
         links.append(error)
-        error = getattr(error, "cause", None) or error.__cause__ or error.__context__
+        of_workers: Mapping[int, BaseException] = getattr(error, "worker_failures", {})  # of Ray Train, by rank
+        of_worker = of_workers[min(of_workers)] if of_workers else None
+        error = of_worker or getattr(error, "cause", None) or error.__cause__ or error.__context__
     return links

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import UserError
+from jobs.passwords import take_password
 from jobs.storage.artifacts import RECORD, WORK, Artifact, Lock
 from pipelines.execution.files import FILES, damage, in_words, listing
 from pipelines.steps.step import Step
@@ -26,6 +27,10 @@ AT_ONCE = 32  # requests to an object store
 class Workspace:
     def __init__(self, uri: str | None = None) -> None:
         chosen = uri or os.environ.get("ATTN_WORKSPACE") or DEFAULT
+        if "://" in chosen:
+            chosen = take_password(chosen)
+            if not chosen.partition("://")[2].partition("?")[0].strip("/"):
+                raise UserError(f"The workspace {chosen} names no bucket: s3://bucket/attn would be one.")
         self.uri = chosen if "://" in chosen else str(Path(chosen).expanduser().absolute())
         self.root = Artifact(self.uri)
 

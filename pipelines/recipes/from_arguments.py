@@ -21,6 +21,8 @@ def targets(args: argparse.Namespace) -> tuple[Recipe, list[Step]]:
     recipe = recipe_named(args.recipe)
     if args.seeds < 1:
         raise UserError(f"--seeds must be at least 1, not {args.seeds}.")
+    if args.rows is not None and not args.rows.strip(" ,"):
+        raise UserError("--rows names no row: leave it out for all of them, or name some, e.g. --rows base,A/h=1.")
     rows = [name.strip() for name in args.rows.split(",") if name.strip()] if args.rows else None
     extra = own_rows(Path(args.rows_from)) if args.rows_from else {}
     last = recipe.step(args.changes, Choice(rows=rows, seeds=args.seeds, extra=extra))
@@ -39,10 +41,10 @@ def own_rows(file: Path) -> Mapping[str, Difference]:
     "F/half" = { times = { d_model = "1/2" }, training = { label_smoothing = 0.0 } }
     """
     try:
-        tables = tomllib.loads(file.read_text())
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"The rows in {file} cannot be read: {(error.strerror or str(error)).lower()}.") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is not TOML: {error}.") from error
     return {name: _difference(name, given, file) for name, given in tables.items()}
 
@@ -55,8 +57,11 @@ def _difference(name: str, given: Any, file: Path) -> Difference:
         )
     try:
         factors = {field: Fraction(str(factor)) for field, factor in given.get("times", {}).items()}
-    except ValueError as error:
+    except (ValueError, ZeroDivisionError, AttributeError) as error:
         raise UserError(f"{file}: row {name!r}: {error}.") from error
+    for field in ("model", "training"):
+        if not isinstance(given.get(field, {}), dict):
+            raise UserError(f"{file}: row {name!r}: {field} is a table, e.g. {{ d_ff = 8192 }}.")
     return Difference(
         times=factors, model=given.get("model", {}), training=given.get("training", {}), longer=given.get("longer", 1)
     )

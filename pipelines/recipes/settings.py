@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Iterable
@@ -80,7 +81,13 @@ def _plain(text: str, hint: Any, name: str) -> Any:
     if hint is str:
         return text
     kinds = {int: "a whole number", float: "a number"}
+    digits = text.replace("_", "").replace(",", "")
     try:
-        return hint(text.replace("_", "").replace(",", "")) if hint in kinds else None
+        if hint is int and "e" not in digits.lower():
+            return int(digits)
+        number = float(digits)
+        if not math.isfinite(number) or (hint is int and not number.is_integer()):
+            raise ValueError("not such a number")
+        return hint(number)
     except ValueError as error:
         raise UserError(f"--set {name}={text}: it is {kinds[hint]}.") from error

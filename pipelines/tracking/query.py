@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mlflow.entities import Run
-from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from jobs.errors import UserError, refuse_unknown
@@ -57,8 +56,9 @@ def read(client: MlflowClient, recipe: str | None, where: str | None) -> list[Re
             token = page.token
             if not token:
                 break
-    except MlflowException as error:
-        raise UserError(f"MLflow could not answer: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # MLflow's own, and those of every kind of database
+        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise UserError(f"MLflow at {client.tracking_uri} could not answer: {first}") from error
     newest: dict[tuple[str, str, str], Result] = {}
     for run in runs:
         result = result_of(run)

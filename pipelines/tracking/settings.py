@@ -7,6 +7,7 @@ from typing import Any
 
 from mlflow.entities import Dataset, DatasetInput, InputTag
 
+from jobs.passwords import hidden
 from pipelines.steps.plan import flatten, in_order
 from pipelines.steps.step import Step
 
@@ -19,7 +20,7 @@ def parameters(step: Step) -> dict[str, str]:
     found: dict[str, str] = {}
     for ancestor in [step] if step.stage.describes_itself_only else reversed(in_order([step])):
         for path, value in flatten(settings_of(ancestor.config)).items():
-            found.setdefault(path.rpartition(".")[2], str(value)[:500])
+            found.setdefault(path.rpartition(".")[2], hidden(str(value))[:500])
     return found
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
-import os
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -25,35 +23,17 @@ from mlflow.tracking import MlflowClient
 
 from jobs.errors import UserError
 from jobs.events import Metrics
+from jobs.passwords import hidden
 from jobs.storage.artifacts import WORK, Artifact
-from pipelines.execution.workspace import Workspace
 from pipelines.steps.step import Step
 from pipelines.tracking.background import BackgroundWriter
 from pipelines.tracking.registry import is_registered, log_model
+from pipelines.tracking.server import require_answer
 from pipelines.tracking.settings import dataset_input, parameters
 
 BATCH_S = 1.0  # curve points are written together, about so often
 HURRY_S = 30.0  # and so long for anything at all when we were told to stop
 RUN_FILE = ".mlflow.json"  # beside the results: an interrupted step is tracked on in the same run
-
-
-logging.getLogger("mlflow").setLevel(logging.WARNING)  # no word about making a database
-logging.getLogger("alembic").setLevel(logging.WARNING)
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # else it sleeps for minutes after the server is back
-
-
-def tracking_uri(workspace: Workspace) -> str:
-    """MLFLOW_TRACKING_URI, or a SQLite database beside the results."""
-    chosen = os.environ.get("MLFLOW_TRACKING_URI")
-    return chosen or f"sqlite:///{workspace.local_directory('mlflow')}/mlflow.db"
-
-
-def reader(workspace: Workspace) -> MlflowClient:
-    """For asking only: a database that is not there is not made."""
-    uri = tracking_uri(workspace)
-    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
-        raise UserError(f"Nothing is tracked in {workspace.uri} yet: `attn run demo` makes a first result.")
-    return MlflowClient(tracking_uri=uri)
 
 
 class StepRun:
@@ -124,17 +104,18 @@ class Tracker:
         self.open: set[StepRun] = set()
         self.found_runs: list[str] = []  # that made the steps that need not be made
         self._known: set[tuple[str, str]] | None = None  # (fingerprint, row) of the finished runs of this experiment
+        require_answer(uri)
         try:
             if uri.startswith("sqlite:///"):
                 Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
             self.client = MlflowClient(tracking_uri=uri)
             self.experiment = self._experiment(artifacts)
-            tags = {"attn.recipe": recipe, "attn.stage": "run", "attn.command": command}
+            tags = {"attn.recipe": recipe, "attn.stage": "run", "attn.command": hidden(command)}
             name = f"{recipe} {datetime.now(UTC):%Y-%m-%d %H:%M}"
             self.parent = self.client.create_run(self.experiment, tags=tags, run_name=name).info.run_id
         except Exception as error:  # every store has its own way of not being there
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise UserError(f"The MLflow tracking store {shown(uri)} cannot be used: {first}") from error
+            raise UserError(f"The MLflow tracking store {hidden(uri)} cannot be used: {first}") from error
         self.writer = BackgroundWriter()
 
     def _experiment(self, artifacts: Path | None) -> str:
@@ -150,7 +131,7 @@ class Tracker:
 
         def write() -> None:
             run_id = self._reopened(run, out) or self._created(step, {})
-            out.write_json(RUN_FILE, {"tracking_uri": shown(self.uri), "run_id": run_id})
+            out.write_json(RUN_FILE, {"tracking_uri": hidden(self.uri), "run_id": run_id})
             run.id.set_result(run_id)
 
         self.writer.later(write)
@@ -311,10 +292,3 @@ def row_key(tags: Mapping[str, str]) -> tuple[str, str]:
 
 
 CURVE = frozenset({"loss", "perplexity", "learning_rate", "gradient_norm", "dev_loss", "dev_perplexity"})
-
-
-def shown(uri: str) -> str:
-    """An address without the password it may hold."""
-    scheme, mark, rest = uri.partition("://")
-    credentials, at, host = rest.rpartition("@")
-    return f"{scheme}{mark}***{at}{host}" if at and credentials else uri
