@@ -32,7 +32,7 @@ def results(args: argparse.Namespace) -> int:
     workspace = Workspace(args.workspace)
     client = reader(workspace)
     if args.lab:
-        print_rows(lab_rows(client, shown(tracking_uri(workspace))), args.format)
+        print_rows(lab_rows(client, hidden(tracking_uri(workspace))), args.format)
         return 0
     if args.compare:
         found = read(client, None, None)
