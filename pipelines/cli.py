@@ -17,9 +17,10 @@ from typing import TypeAlias
 
 from jobs.errors import UserError
 from pipelines.terminal import unforeseen
-from pipelines.terminal.environment import call_nobody
+from pipelines.terminal.environment import call_nobody, keep_ray_private
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+STARTS_RAY = ("run", "doctor", "lab", "serve")  # where no cluster is named
 EPILOG = """\
 a first session:
   attn run demo                          the whole pipeline on the demo language, in minutes
@@ -246,6 +247,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser().print_help()
         return 0
     args = parse(given)
+    if args.command in STARTS_RAY and not (getattr(args, "address", None) or os.environ.get("RAY_ADDRESS")):
+        keep_ray_private()
     module, _, function = args.function.partition(":")
     try:
         return int(getattr(importlib.import_module(f"pipelines.commands.{module}"), function)(args))

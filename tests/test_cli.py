@@ -111,3 +111,12 @@ def test_sentences_may_stand_before_and_behind_options() -> None:
         parse(["translate", "demo", "One.", "--bean", "2"])
     with pytest.raises(SystemExit):
         parse(["plan", "demo", "more"])
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_profile_that_is_too_large_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    said = attn("run", "demo", "--on", "gpu8", "--workspace", str(tmp_path))
+    assert said.returncode == 2, said.stdout + said.stderr
+    assert "The profile gpu8 needs 8 GPUs and there are 0" in said.stderr
+    assert not (tmp_path / "corpora").exists()

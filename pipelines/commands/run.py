@@ -34,7 +34,7 @@ from pipelines.steps.step import Step
 from pipelines.terminal import run_summary
 from pipelines.terminal.live_table import RunScreen
 from pipelines.terminal.redirect_output import log_file, output_to
-from pipelines.tracking.server import tracking_uri
+from pipelines.tracking.server import require_answer, tracking_uri
 from pipelines.tracking.writer import Tracker
 
 
@@ -56,6 +56,7 @@ def follow(
     on = load_profile(args.on)
     workspace = Workspace(args.workspace)
     workspace.check_writable()
+    require_answer(tracking_uri(workspace))
     make_again(args.again, targets, workspace)
     planned = plan(targets, workspace)
     for each in planned.damaged:
