@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from small_demo import attn
 
 from pipelines.cli import main, parse
 from pipelines.recipes.recipes import RECIPES

@@ -98,7 +98,7 @@ def test_mlflow_has_none(tmp_path: Path) -> None:
 def test_no_command_says_or_keeps_one(command: list[str], tmp_path: Path) -> None:
     """Of a tracking server that is not there."""
     environment = {**os.environ, "MLFLOW_TRACKING_URI": f"http://user:{SECRET}@127.0.0.1:9"}
-    said = attn(*command.split(), "--workspace", str(tmp_path / "w"), env=environment)
+    said = attn(*command, "--workspace", str(tmp_path / "w"), env=environment)
     kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert SECRET not in said.stdout + said.stderr
     assert SECRET.encode() not in kept
