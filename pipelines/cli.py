@@ -83,10 +83,8 @@ def parser() -> argparse.ArgumentParser:
 
     doctor = _command(commands, "doctor", "doctor:doctor", "check this machine, or a cluster")
     _address(doctor)
-    doctor.add_argument(
-        "--on", default="laptop", metavar="PROFILE", help="is the cluster large enough for this profile"
-    )
-    doctor.add_argument("--measure", action="store_true", help="measure this machine: matrix products and training")
+    doctor.add_argument("--on", default="laptop", metavar="PROFILE", help="is there enough for this profile")
+    doctor.add_argument("--measure", action="store_true", help="have the profile's workers measure what training meets")
     _json(doctor)
     _workspace(doctor)
     _using_a_model(commands)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib import metadata
+from typing import Any
 
 from rich.console import Console
 
@@ -23,6 +24,7 @@ from jobs.train.stage import TRAIN
 from pipelines.execution.workspace import Workspace
 from pipelines.terminal.findings import print_findings
 from pipelines.terminal.json_output import print_json
+from pipelines.terminal.redirect_output import log_file, output_to
 from pipelines.tracking.server import is_absent, reader, tracking_uri
 
 NEEDED = ("torch", "ray", "mlflow", "pyarrow", "sentencepiece", "sacrebleu", "safetensors", "rich")
@@ -34,27 +36,41 @@ def finding(what: str, good: bool, sentence: str) -> Finding:
 
 
 def doctor(args: argparse.Namespace) -> int:
-    on = load_profile(args.on)
-    workspace = Workspace(args.workspace)
-    checks: list[Callable[[], Finding]] = [
-        python, libraries, processors, memory, gpus, lambda: disk(workspace), lambda: storage(workspace),
-        lambda: tracking(workspace), *([] if args.address else [lambda: local_ray(on)]),
-        *([speed] if args.measure else []),
-    ]  # fmt: skip
+    workspace, on = Workspace(args.workspace), load_profile(args.on)
+    refuse_remote_measuring(args)
     console = Console(highlight=False)
-    findings = []
+    checks: list[Callable[[], list[Finding]]] = [
+        lambda: [python()], lambda: [libraries()], lambda: [processors()], lambda: [memory()], lambda: [gpus()],
+        lambda: [disk(workspace)], lambda: [storage(workspace)], lambda: [tracking(workspace)],
+        (lambda: of_cluster(args, workspace)) if args.address else (lambda: local_ray(on)),
+    ]  # fmt: skip
+    findings: list[Finding] = []
     for check in checks:
-        findings.append(check())
+        found = check()
+        findings += found
         if not args.json:
-            print_findings(console, findings[-1:])
-    if args.address:
-        of_cluster = importlib.import_module("pipelines.commands.submit").examine(args, "demo", workspace)
-        findings += of_cluster
-        if not args.json:
-            print_findings(console, of_cluster)
+            print_findings(console, found)
+    wrong = any(each.level == "error" for each in findings)
+    figures = measured(on, workspace, args, console) if args.measure and not wrong else None
     if args.json:
-        print_json([asdict(each) for each in findings])
-    return 1 if any(each.level == "error" for each in findings) else 0
+        listed = [asdict(each) for each in findings]
+        print_json({"findings": listed, "measured": figures} if args.measure else listed)
+    elif args.measure and wrong:
+        console.print("Nothing was measured: first mend what is wrong above.")
+    return 1 if wrong else 0
+
+
+def refuse_remote_measuring(args: argparse.Namespace) -> None:
+    if args.measure and args.address:
+        raise UserError(
+            f"Measuring runs inside the cluster: ray job submit --address {args.address} --working-dir . -- "
+            f"python -m pipelines.cli doctor --on {args.on} --measure --workspace {args.workspace or 'URI'}"
+        )
+
+
+def of_cluster(args: argparse.Namespace, workspace: Workspace) -> list[Finding]:
+    found: list[Finding] = importlib.import_module("pipelines.commands.submit").examine(args, "demo", workspace)
+    return found
 
 
 def python() -> Finding:
@@ -119,28 +135,35 @@ def tracking(workspace: Workspace) -> Finding:
     return finding("MLflow", True, f"{hidden(uri)}, {count} experiments")
 
 
-def speed() -> Finding:
-    """The figures that estimates use: a profile holds the matrix rate per device as `device_tflops`."""
-    found = importlib.import_module("jobs.cluster.machine_speed").measured()
-    models = "; ".join(
-        f"{name} trains {found[f'{name}_tokens_per_second']:,.0f} target tokens/s, "
-        f"{found[f'{name}_share_of_matmul']:.0%} of it"
-        for name in ("small", "base")
-    )
-    rate = f"{found['matmul_tflops']:.3f} TFLOPS of matrix products on {found['threads']:.0f} threads"
-    return finding("speed", True, f"{rate}; {models}")
-
-
-def local_ray(on: Resources) -> Finding:
-    """Whether Ray starts here, and whether it is large enough for the profile."""
+def local_ray(on: Resources) -> list[Finding]:
+    """Whether Ray starts, or answers at RAY_ADDRESS, and has what the profile's training needs."""
     cluster = importlib.import_module("jobs.cluster.connect")
     try:
         cluster.connect()
         have = cluster.cluster_resources()
     except UserError as error:
-        return finding("Ray", False, str(error))
+        return [finding("Ray", False, str(error))]
     finally:
         cluster.disconnect()
+    there = f"starts: {have.get('CPU', 0):g} CPUs, {have.get('GPU', 0):g} GPUs"
     lacking = cluster.lack(on, [TRAIN.demand(on)], have)
-    starts = f"starts on this machine: {have.get('CPU', 0):g} CPUs, {have.get('GPU', 0):g} GPUs"
-    return finding("Ray", not lacking, f"{starts}. {lacking}." if lacking else f"{starts}, enough for {on.name}")
+    enough = f"{lacking}." if lacking else f"{there}, enough for {on.name}"
+    return [finding("Ray", True, there), finding("profile", not lacking, enough)]
+
+
+def measured(on: Resources, workspace: Workspace, args: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """The profile's workers measure, here or on the cluster at RAY_ADDRESS; what libraries print goes to a log file."""
+    cluster = importlib.import_module("jobs.cluster.connect")
+    measure = importlib.import_module("pipelines.commands.measure")
+    log = log_file(workspace.local_directory("logs"), "doctor")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with output_to(log) as terminal:
+        cluster.connect()
+        try:
+            found: dict[str, Any] = measure.measure(on, workspace, Console(quiet=True) if args.json else terminal)
+        finally:
+            cluster.disconnect()
+    if not args.json:
+        for line in measure.page(found):
+            console.print(line, soft_wrap=True, markup=False)
+    return found

@@ -1,0 +1,1 @@
+"""How fast a cluster trains, and whether it computes what a CPU does: for `attn doctor --measure`."""
