@@ -92,3 +92,22 @@ def test_bfloat16_keeps_the_sums_wide() -> None:
     assert float(narrow.detach()) == pytest.approx(float(exact.detach()), rel=1e-2)
     assert weight.grad is not None
     assert weight.grad.dtype == torch.float32
+
+
+def test_the_share_of_a_token_is_not_rounded_before_it_is_used() -> None:
+    """1/tokens in bf16 would be off by up to 0.4 %, the same for every gradient of the update."""
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(64, 8, requires_grad=True), torch.randn(20, 8, requires_grad=True)
+    gold = torch.randint(20, (64,))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss, _ = smoothed_cross_entropy(hidden.to(torch.bfloat16), weight, gold, 0.1)
+        again, _ = smoothed_cross_entropy(hidden.to(torch.bfloat16), weight, gold, 0.1)
+    (whole,) = torch.autograd.grad(loss, hidden)
+    (shared,) = torch.autograd.grad(again / 2999, hidden)
+    assert torch.equal(shared, (whole * torch.tensor(1 / 2999)).to(torch.bfloat16).float())
+
+
+def test_a_gpu_takes_a_micro_batch_of_the_paper_in_one_chunk_and_a_cpu_in_small_ones() -> None:
+    assert module.chunk_tokens("cuda", 37_000) >= 3_125
+    assert module.chunk_tokens("cpu", 37_000) == 256
+    assert module.chunk_tokens("cpu", 8_000) == 2**22 // 8_000

@@ -17,6 +17,7 @@ from torch import Tensor
 from transformer.cpu.linear import product
 
 CHUNK_SCORES = 2**22  # scores per chunk: 16 MB in single precision; smaller products run below a core's full rate
+CHUNK_SCORES_GPU = 2**27  # 512 MB: a micro-batch of the paper is one chunk; 13 small ones leave a GPU half idle
 LEAST_CHUNK = 256  # tokens
 
 
@@ -48,6 +49,11 @@ def scores_gradient(p_CV: Tensor, gold_C1: Tensor, smoothing: float) -> Tensor:
     return grad_CV.scatter_add_(1, gold_C1, grad_CV.new_full(gold_C1.shape, smoothing - 1))
 
 
+def chunk_tokens(device: str, vocabulary_size: int) -> int:
+    """Tokens whose scores are held at a time, by the kind of device."""
+    return max(LEAST_CHUNK, (CHUNK_SCORES if device == "cpu" else CHUNK_SCORES_GPU) // vocabulary_size)
+
+
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """Loss and, in the same pass, its gradients. The second result is the loss without smoothing, for perplexity."""
 
@@ -62,7 +68,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             grad_hidden_ND = torch.empty_like(hidden_ND if train else hidden_ND[:0])
             grad_weight_VD = torch.zeros_like(weight_VD if train else weight_VD[:0])
             loss = nll = torch.zeros((), dtype=wide, device=hidden_ND.device)
-            size = max(LEAST_CHUNK, CHUNK_SCORES // weight_VD.size(0))
+            size = chunk_tokens(kind, weight_VD.size(0))
             for start in range(0, hidden_ND.size(0), size):
                 chunk = slice(start, start + size)
                 hidden_CD, gold_C1 = hidden_ND[chunk], gold_N[chunk, None]
@@ -82,7 +88,9 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         grad_hidden_ND, grad_weight_VD = ctx.saved_tensors
-        return grad_hidden_ND * grads[0].to(grad_hidden_ND.dtype), grad_weight_VD * grads[0], None, None, None
+        share = grads[0]  # 1 / tokens of the update: multiplied before rounding to a narrow type, not after
+        grad_hidden = (grad_hidden_ND.to(share.dtype) * share).to(grad_hidden_ND.dtype)
+        return grad_hidden, grad_weight_VD * share, None, None, None
 
 
 def smoothed_cross_entropy(
