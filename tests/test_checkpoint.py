@@ -107,3 +107,20 @@ def test_the_mean_is_by_weight(tmp_path: Path) -> None:
         save_file({"w": torch.full((2,), value)}, tmp_path / f"{value}.safetensors")
     mean = checkpoint.average(tmp_path / f"{value}.safetensors" for value in values)
     assert mean["w"].tolist() == [3.0, 3.0]
+
+
+@pytest.mark.gpu
+def test_a_snapshot_of_a_gpu_holds_what_was_there_though_training_goes_on_at_once(tmp_path: Path) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU here")
+    model = torch.nn.Linear(4096, 4096, device="cuda")
+    optimizer = torch.optim.Adam(model.parameters(), lr=1.0, fused=True)
+    (model(torch.ones(8, 4096, device="cuda"))).sum().backward()
+    optimizer.step()
+    before = model.weight.detach().cpu()
+    taken = checkpoint.snapshot(model, optimizer, {}, [])
+    assert taken.copied is not None
+    checkpoint.step_after(optimizer, taken.copied)
+    optimizer.step()
+    checkpoint.write(tmp_path, taken)
+    assert torch.equal(load_file(tmp_path / "model.safetensors")["weight"], before)

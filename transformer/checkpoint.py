@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 MODEL, OPTIMIZER, STATE, CURVE = "model.safetensors", "optimizer.safetensors", "state.json", "curve.jsonl"
 FILES = (MODEL, OPTIMIZER, CURVE, STATE)  # in the order of writing
@@ -25,36 +26,66 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that a checkpoint holds. Tensors are copies in main memory, so training may go on."""
+    """Everything that a checkpoint holds. Tensors are copies in main memory, so training may go on.
+
+    Those of a GPU are on their way until `copied` has happened.
+    """
 
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     state: dict[str, Any]
     curve: list[dict[str, float]]
+    copied: torch.cuda.Event | None = None
 
 
 def snapshot(
     model: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Any], curve: Sequence[dict[str, float]]
 ) -> Snapshot:
-    """Copy the weights and Adam's state as they are now: 12 bytes per parameter."""
+    """Copy the weights and Adam's state as they are now: 12 bytes per parameter.
+
+    A GPU copies on a stream of its own, beside the next forward and backward passes: `step_after` holds the step.
+    """
     named = dict(model.named_parameters())
-    moments = {
-        f"{moment}.{name}": _copy(optimizer.state[parameter][moment])
+    weights: dict[str, Tensor] = {name: parameter.detach() for name, parameter in named.items()}
+    moments: dict[str, Tensor] = {
+        f"{moment}.{name}": optimizer.state[parameter][moment]
         for name, parameter in named.items()
         for moment in (*MOMENTS, "step")
         if parameter in optimizer.state
     }
-    weights = {name: _copy(parameter) for name, parameter in named.items()}
-    return Snapshot(weights, moments, dict(state), list(curve))
+    device = next(iter(weights.values())).device
+    if device.type != "cuda":
+        return Snapshot(_copies(weights), _copies(moments), dict(state), list(curve))
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        kept = _pinned_copies(weights), _pinned_copies(moments)
+        copied = stream.record_event()
+    return Snapshot(*kept, dict(state), list(curve), copied)
 
 
-def _copy(tensor: Tensor) -> Tensor:
-    return tensor.detach().to("cpu", copy=True)
+def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
+
+
+def _pinned_copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """In pinned memory, into which a GPU copies without anybody waiting; PyTorch keeps it for the next snapshot."""
+    made = {name: torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True) for name, tensor in tensors.items()}
+    for name, tensor in tensors.items():
+        made[name].copy_(tensor, non_blocking=True)
+    return made
+
+
+def step_after(optimizer: torch.optim.Optimizer, copied: torch.cuda.Event) -> RemovableHandle:
+    """Let the optimiser's steps wait, on the device, for copies that are being made. Remove it when others are made."""
+    return optimizer.register_step_pre_hook(lambda *_: torch.cuda.current_stream().wait_event(copied))
 
 
 def write(directory: Path, taken: Snapshot) -> None:
     """Write a checkpoint; state.json comes last and is on disk whole or not at all."""
     directory.mkdir(parents=True, exist_ok=True)
+    if taken.copied is not None:
+        taken.copied.synchronize()
     save_file(taken.model, directory / MODEL)
     save_file(taken.optimizer, directory / OPTIMIZER)
     (directory / CURVE).write_text("".join(json.dumps(point) + "\n" for point in taken.curve), encoding="utf-8")

@@ -19,6 +19,7 @@ import ray.train
 import ray.train.collective
 import torch
 from ray.train import Checkpoint, CheckpointUploadMode, Result
+from torch.utils.hooks import RemovableHandle
 
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import resolve
@@ -53,6 +54,7 @@ class Saver:
         self.config = config
         self._idle = threading.Event()
         self._idle.set()
+        self._wait: RemovableHandle | None = None  # of the optimiser, for the copies of the last snapshot
 
     def save(self, model: Transformer, optimizer: torch.optim.Optimizer, curve: Curve) -> None:
         """Called by every rank after the same update."""
@@ -64,6 +66,9 @@ class Saver:
         self._idle.wait()
         self._idle.clear()
         taken = checkpoint.snapshot(model, optimizer, curve.standing.to_json(), curve.points)
+        if self._wait is not None:
+            self._wait.remove()
+        self._wait = checkpoint.step_after(optimizer, taken.copied) if taken.copied is not None else None
 
         def write(place: Checkpoint, _name: str) -> Checkpoint:
             try:
