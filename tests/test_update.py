@@ -13,7 +13,7 @@ from transformer.batching import collate
 from transformer.config import PAD, ModelConfig, TrainingConfig
 from transformer.cpu import linear
 from transformer.model import Transformer
-from transformer.update import Gradients, MicroBatch, Outcome, Ranks, evaluate, make_optimizer, update
+from transformer.update import Gradients, MicroBatch, Outcome, Ranks, evaluate, make_optimizer, step_unless_bad, update
 
 MODEL = ModelConfig(layers=1, d_model=16, d_ff=32, num_heads=2, dropout=0.3)
 TRAINING = TrainingConfig(seed=5)
@@ -147,6 +147,29 @@ def test_a_gradient_that_is_not_finite_moves_no_weight() -> None:
     )
     assert not outcome.losses_M2.isfinite().any()
     assert torch.equal(weights(model).nan_to_num(), before.nan_to_num())
+
+
+def test_a_device_leaves_a_bad_step_out_by_itself() -> None:
+    """As on a GPU, where nobody waits to look at the norm: weights, moments and count stay; the next step counts."""
+    torch.manual_seed(1)
+    model = Transformer(MODEL, 30)
+    optimizer, gradients = make_optimizer(model, TRAINING), Gradients(model, 1)
+    optimizer.param_groups[0]["lr"] = 0.01
+
+    def state() -> list[torch.Tensor]:
+        held = [value for entry in optimizer.state.values() for value in entry.values()]
+        return [tensor.clone() for tensor in (*model.parameters(), *held)]
+
+    gradients.buffer.normal_()
+    step_unless_bad(optimizer, gradients.norm())
+    before = state()
+    gradients.buffer[3] = math.nan
+    step_unless_bad(optimizer, gradients.norm())
+    assert all(map(torch.equal, before, state()))
+    gradients.buffer.normal_()
+    step_unless_bad(optimizer, gradients.norm())
+    assert not any(map(torch.equal, before, state()))
+    assert all(entry["step"] == 2 for entry in optimizer.state.values())
 
 
 def test_evaluation_is_a_mean_over_tokens_without_dropout() -> None:

@@ -121,24 +121,32 @@ def update(
     config: TrainingConfig,
     ranks: Ranks,
 ) -> Outcome:
-    """One update over this rank's `count` micro-batches. Weights stay as they are where `may_step` says no."""
+    """One update over this rank's `count` micro-batches. Weights stay as they are where the gradient is not finite.
+
+    On a GPU they do so only if such updates are to be skipped: else training stops when it next looks at the losses.
+    """
     gradients.buffer.zero_()
     with prepacked(model.matrices(), micro_batches=count):
         for micro_batch in micro_batches:
             accumulate(model, gradients, micro_batch, tokens=tokens, config=config)
     outcome = gather(gradients, ranks, config.clip_norm)
-    if may_step(outcome, config):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate
+    if outcome.gradient_norm.is_cuda:
+        step_unless_bad(optimizer, outcome.gradient_norm if config.non_finite == "skip" else None)
+    elif bool(outcome.gradient_norm.isfinite()):
         optimizer.step()
     return outcome
 
 
-def may_step(outcome: Outcome, config: TrainingConfig) -> bool:
-    """Whether the gradient is finite. On a GPU that waits for it, so there only if such updates are to be skipped."""
-    if outcome.gradient_norm.is_cuda and config.non_finite == "stop":
-        return True
-    return bool(outcome.gradient_norm.isfinite())
+def step_unless_bad(optimizer: torch.optim.Optimizer, norm: Tensor | None) -> None:
+    """A step that the device itself leaves out where the norm is not finite: nobody waits to look at it.
+
+    Fused Adam reads `found_inf`, as PyTorch's gradient scaler sets it: where it is 1, weights, moments and count stay.
+    """
+    if norm is not None:
+        optimizer.found_inf = (~norm.isfinite()).float()  # type: ignore[attr-defined]
+    optimizer.step()
 
 
 @torch.no_grad()
@@ -146,10 +154,13 @@ def evaluate(model: Transformer, batches: Iterable[Batch], smoothing: float, ran
     """Mean smoothed and plain loss per real target token, without dropout, over all workers' batches."""
     was_training = model.training
     model.eval()
-    sums = torch.zeros(3, dtype=torch.float64, device=model.embedding.weight.device)
+    losses = torch.zeros(2, dtype=torch.float64, device=model.embedding.weight.device)
+    count = 0  # on the host: nothing is copied to the device for each batch
     for batch in batches:
         loss, nll = batch_losses(model, batch, smoothing)
-        sums += torch.stack((loss.double(), nll.double(), sums.new_tensor(batch.target_tokens)))
+        losses += torch.stack((loss.double(), nll.double()))
+        count += batch.target_tokens
+    sums = torch.cat((losses, losses.new_tensor([count])))
     ranks.sum(sums)
     model.train(was_training)
     loss_sum, nll_sum, tokens = sums.tolist()

@@ -1,10 +1,11 @@
-"""How fast this process multiplies matrices: the rate that training's share of FLOPs is measured against.
+"""How fast this process multiplies matrices, the rate that training's share of FLOPs is measured against; its memory.
 
 Noisy by nature: the best of several tries is what the machine can do.
 """
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable
 
@@ -34,3 +35,10 @@ def matmul_flops(device: torch.device, dtype: torch.dtype = torch.float32, *, tr
 
     multiply()
     return products * 2 * size**3 / best_of(tries, multiply)
+
+
+def peak_memory_gb(device: torch.device) -> float:
+    """The most that this process has held: of the GPU's memory where it has one, else of the machine's, in GiB."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

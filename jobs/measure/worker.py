@@ -6,7 +6,6 @@ All workers go through the same, so that they share what they will share in trai
 from __future__ import annotations
 
 import platform
-import resource
 import shutil
 import subprocess
 import time
@@ -21,7 +20,7 @@ import ray.train.torch
 import torch
 import torch.distributed as dist
 
-from jobs.cluster.machine_speed import matmul_flops
+from jobs.cluster.machine_speed import matmul_flops, peak_memory_gb
 from jobs.measure.updates import Trial, measure_model, synchronize
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
@@ -107,13 +106,6 @@ def describe(device: torch.device) -> dict[str, Any]:
         "compute_capability": f"{known.major}.{known.minor}",
         "kernels_of_torch": ", ".join(kernels),
     }
-
-
-def peak_memory_gb(device: torch.device) -> float:
-    """Of the GPU where there is one, else of this process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 1e9
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def seconds_of(act: Callable[[], Any], device: torch.device, tries: int = 5) -> float:

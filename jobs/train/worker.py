@@ -9,7 +9,6 @@ Reads   shards and development micro-batches      Writes  checkpoints (jobs/trai
 from __future__ import annotations
 
 import math
-import resource
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -22,7 +21,7 @@ import ray.train.collective
 import ray.train.torch
 import torch
 
-from jobs.cluster.machine_speed import matmul_flops
+from jobs.cluster.machine_speed import matmul_flops, peak_memory_gb
 from jobs.errors import UserError
 from jobs.events import Event, Metrics, Note, Progress
 from jobs.train.checkpoints import Saver, last_checkpoint, retention
@@ -75,7 +74,7 @@ class Worker:
         self.plan, self.ranks, self.config, self.mailbox = plan, ranks, plan.training, mailbox
         self.device: torch.device = ray.train.torch.get_device()
         if self.device.type == "cuda":
-            torch.set_float32_matmul_precision("high")  # TF32
+            torch.set_float32_matmul_precision("highest" if plan.precision == "fp32" else "high")  # high: TF32
         else:
             torch.set_num_threads(plan.threads)
         self.index = read_index(plan.shards)
@@ -218,15 +217,15 @@ class Worker:
 
     def _dev_batches(self) -> Iterator[Batch]:
         rows = range(self.ranks.rank, len(self.dev_index), self.ranks.world_size)
-        with closing(read_ahead(self.plan.dev, self.dev_index, rows)) as batches:
+        pin = self.device.type == "cuda"
+        with closing(read_ahead(self.plan.dev, self.dev_index, rows, pin=pin)) as batches:
             for batch in batches:
                 yield batch.to(self.device)
 
     def _save(self) -> None:
         self._collect()
         standing = self.curve.standing
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        standing.peak_memory_gb = max(standing.peak_memory_gb, memory)
+        standing.peak_memory_gb = max(standing.peak_memory_gb, peak_memory_gb(self.device))
         self.saver.save(self.model, self.optimizer, self.curve)
         self._saved = standing.update
 
