@@ -246,7 +246,7 @@ class TrainResources:
     min_workers: int | None = None  # with fewer than `workers` nodes left, go on with as few as this
     cpus_per_worker: float = 1
     gpus_per_worker: float = 0
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # tf32: products of a GPU in 10 bits; bf16: mixed precision
     compile: bool = False
     copy_shards: bool = False  # to each node's disk while training reads them from an object store, as it has room
     max_failures: int = 3  # lost workers or nodes survived before the step is called failed
@@ -301,6 +301,7 @@ class Resources:
     gpus: float | None = None
     device_tflops: float | None = None  # sustained, per GPU (or per CPU core), for estimates
     watts: float | None = None  # per GPU (or per CPU core), for estimates
+    estimates_only: bool = False  # hardware that PyTorch no longer runs on
     train: TrainResources = field(default_factory=TrainResources)
     data: DataResources = field(default_factory=DataResources)
     translate: TranslateResources = field(default_factory=TranslateResources)

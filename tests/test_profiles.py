@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cluster.profiles import load_profile, profile_names
+from jobs.cluster.profiles import load_profile, load_profile_to_run, profile_names
 from jobs.configs import Resources, ShardConfig
 from jobs.errors import UserError
 from transformer.config import TrainingConfig
@@ -78,7 +78,7 @@ def test_a_file_of_ones_own_is_named_after_itself_and_starts_from_the_defaults(t
         ("[train]\nworkers = true", ["train.workers", "a whole number", "True"]),
         ("[train]\nworkers = 0", ["train.workers must be at least 1"]),
         ("[train]\ncompile = 1", ["train.compile", "true or false"]),
-        ("[train]\nprecision = 'fp8'", ["train.precision", "'fp32', 'bf16'"]),
+        ("[train]\nprecision = 'fp8'", ["train.precision", "'fp32', 'tf32', 'bf16'"]),
         ("cpus = true", ["cpus", "a number"]),
         ("train = 3", ["train", "a table"]),
         ("cpus = 1\nx = = 3", ["not valid TOML", "line 2"]),
@@ -113,3 +113,10 @@ def test_profiles_load_nothing_heavy() -> None:
         f"print({heavy} & set(sys.modules) or 'none')"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "none"
+
+
+def test_a_profile_for_estimates_only_is_refused_for_work() -> None:
+    assert load_profile("gpu8-p100").estimates_only
+    with pytest.raises(UserError, match=r"gpu8-p100 is for estimates only .* PyTorch has no kernels"):
+        load_profile_to_run("gpu8-p100")
+    assert load_profile_to_run("gpu8") == load_profile("gpu8")

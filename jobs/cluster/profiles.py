@@ -42,6 +42,17 @@ def load_profile(name_or_path: str) -> Resources:
     return build(Resources, {"name": file.stem} | table, where=str(file))
 
 
+def load_profile_to_run(name_or_path: str) -> Resources:
+    """The same, for work to be done there."""
+    on = load_profile(name_or_path)
+    if on.estimates_only:
+        raise UserError(
+            f"The profile {on.name} is for estimates only (attn plan, attn recipes): PyTorch has no kernels for such "
+            f"hardware any more. Choose another with --on; there are {', '.join(profile_names())}."
+        )
+    return on
+
+
 def build(kind: type[T], table: Mapping[str, Any], *, where: str, prefix: str = "") -> T:
     """A dataclass from a table of the same shape; `prefix` is the path to it, for the sentences."""
     hints = get_type_hints(kind)

@@ -23,7 +23,7 @@ class Plan:
     dev: Artifact
     run: Artifact  # Ray Train's directory of this run: checkpoints are its children
     threads: int
-    precision: Literal["fp32", "bf16"]
+    precision: Literal["fp32", "tf32", "bf16"]
     compile: bool
     copy_shards: bool = False
 

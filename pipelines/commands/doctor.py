@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from jobs.cluster.profiles import load_profile
+from jobs.cluster.profiles import load_profile_to_run
 from jobs.cluster.submit.submission import Finding
 from jobs.configs import Resources
 from jobs.errors import UserError
@@ -36,7 +36,7 @@ def finding(what: str, good: bool, sentence: str) -> Finding:
 
 
 def doctor(args: argparse.Namespace) -> int:
-    workspace, on = Workspace(args.workspace), load_profile(args.on)
+    workspace, on = Workspace(args.workspace), load_profile_to_run(args.on)
     refuse_remote_measuring(args)
     console = Console(highlight=False)
     checks: list[Callable[[], list[Finding]]] = [

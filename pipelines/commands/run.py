@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from jobs.cluster.connect import capacity, connect, require_profile
-from jobs.cluster.profiles import load_profile
+from jobs.cluster.profiles import load_profile_to_run
 from jobs.configs import Resources
 from jobs.durations import duration
 from jobs.errors import refuse_unknown
@@ -53,7 +53,7 @@ def follow(
     ending: Callable[[Console, Workspace], None] | None = None,
 ) -> int:
     """Make these steps as the arguments say where, tracked under `name`; `ending` is shown when all went well."""
-    on = load_profile(args.on)
+    on = load_profile_to_run(args.on)
     workspace = Workspace(args.workspace)
     workspace.check_writable()
     require_answer(tracking_uri(workspace))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from jobs.cluster.profiles import load_profile
+from jobs.cluster.profiles import load_profile_to_run
 from jobs.cluster.submit import client
 from jobs.cluster.submit.submission import Finding, Submission, SubmittedJob
 from jobs.errors import UserError
@@ -81,7 +81,7 @@ def make_submission(args: argparse.Namespace, recipe: str, fingerprint: str, wor
         recipe=recipe,
         fingerprint=fingerprint,
         arguments=tuple(words),
-        profile=load_profile(args.on),
+        profile=load_profile_to_run(args.on),
         workspace=workspace.uri,
         tracking=None if tracking.startswith("sqlite:") else tracking,
         commit=commit(),
@@ -116,7 +116,7 @@ def examine(args: argparse.Namespace, recipe: str, workspace: Workspace) -> list
         recipe=recipe,
         fingerprint="",
         arguments=(recipe,),
-        profile=load_profile(args.on),
+        profile=load_profile_to_run(args.on),
         workspace=workspace.uri,
         tracking=None if tracking_uri(workspace).startswith("sqlite:") else tracking_uri(workspace),
     )
