@@ -37,6 +37,7 @@ DOCUMENTED = {  # by Ray, for its users
     "RAY_AUTH_TOKEN_PATH",
     "RAY_DATA_DISABLE_PROGRESS_BARS",
     "RAY_DEDUP_LOGS",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER",  # in "Starting Ray": 0 keeps a Ray of one machine to the loopback device
     "RAY_HEAD_IP",  # set by `ray up` for the commands of a cluster definition
     "RAY_SERVE_ENABLE_HA_PROXY",  # by "Enable High Throughput on Ray Serve with KubeRay"
     "RAY_SERVE_THROUGHPUT_OPTIMIZED",

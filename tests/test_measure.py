@@ -17,7 +17,7 @@ from jobs.storage.artifacts import Artifact
 from pipelines.commands.measure import estimates, page
 from pipelines.execution.workspace import Workspace
 from pipelines.tracking.measurements import store_measurement
-from pipelines.tracking.writer import reader
+from pipelines.tracking.server import reader
 from transformer.config import ModelConfig
 from transformer.update import Ranks
 

@@ -133,6 +133,6 @@ def test_a_score_carries_every_setting_that_led_to_it() -> None:
     assert found["seed"] == "12345", "a name that two stages use is the nearest one's"
 
 
-def test_a_password_is_never_hidden() -> None:
+def test_a_password_is_never_shown() -> None:
     assert hidden("postgresql://user:secret@host/db") == "postgresql://***@host/db"
     assert hidden("sqlite:///a/b.db") == "sqlite:///a/b.db"
