@@ -103,9 +103,10 @@ def follow(
 
 def demands(steps: Sequence[Step], on: Resources) -> list[Demand]:
     """What training needs at once. Several trainings share the profile, so that one worker each is the least."""
-    trainings = [step for step in steps if step.stage.divide is not None and step.stage.curve is not None]
-    share = 1 if len(trainings) == 1 else len(trainings)
-    return [step.stage.demand(step.stage.divide(on, share)) for step in trainings if step.stage.divide is not None]
+    trainings = [step.stage for step in steps if step.stage.curve is not None]
+    if len(trainings) == 1:
+        return [trainings[0].demand(on)]
+    return [stage.demand(stage.divide(on, 1)) for stage in trainings if stage.divide is not None]
 
 
 def make_again(words: Sequence[str], targets: Sequence[Step], workspace: Workspace) -> None:
