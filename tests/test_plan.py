@@ -100,10 +100,20 @@ def test_the_rows_of_table_3_share_their_data(name: str) -> None:
     by_stage = {
         name: [each for each in steps if each.stage.name == name] for name in ("train", "score", "shards", "corpora")
     }
-    assert [each.label for each in by_stage["train"]] == list(TABLE_3) == list(paper_figures.TABLE_3)
-    assert len(by_stage["score"]) == len(TABLE_3)
+    rows = list(dict.fromkeys(paper_figures.plain_name(each.label) for each in by_stage["train"]))
+    assert rows == list(TABLE_3) == list(paper_figures.TABLE_3)
+    assert len(by_stage["score"]) == len(by_stage["train"]) == len(TABLE_3) + RECIPES[name].base_seeds - 1
     assert [each.label for each in by_stage["shards"]] == ["train", "dev"] or len(by_stage["shards"]) == 2
     assert len(by_stage["corpora"]) == 2, "the training text and the development set, once"
+
+
+def test_the_small_table_3_trains_its_base_three_times_and_every_other_row_once() -> None:
+    def trained(rows: list[str], seeds: int) -> list[str]:
+        last = RECIPES["table3-demo"].step(choice=Choice(rows=rows, seeds=seeds))
+        return [each.label for each in in_order([last]) if each.stage.name == "train"]
+
+    assert trained(["base", "A/h=1"], 1) == ["base@seed1", "base@seed2", "base@seed3", "A/h=1"]
+    assert len(trained(["base", "A/h=1"], 4)) == 8
 
 
 def test_the_base_and_big_rows_are_the_training_runs_of_table_2() -> None:

@@ -22,9 +22,12 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return make_report(tmp_path_factory.mktemp("one"), ["model"], None, title=f"Demo {HOSTILE}")
 
 
+SEEDED = ["base@seed1", "base@seed2", "base@seed3", *list(paper_figures.TABLE_3)[1:]]
+
+
 @pytest.fixture(scope="module")
 def table3(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return make_report(tmp_path_factory.mktemp("table3"), list(paper_figures.TABLE_3), 3)
+    return make_report(tmp_path_factory.mktemp("table3"), SEEDED, 3)
 
 
 # --- the page ----------------------------------------------------------------------------------------------------
@@ -119,7 +122,7 @@ def test_a_single_row_shows_the_headline_with_its_protocol(one: Made) -> None:
 
 def test_the_paper_stands_beside_every_row_of_table_3(table3: Made) -> None:
     body = table3.html.split("<tbody>")[1].split("</tbody>")[0]
-    rows = re.findall(r"<tr[^>]*><th[^>]*>([^<]+)</th>(.*?)</tr>", body)
+    rows = re.findall(r"<tr[^>]*><th[^>]*>([^<(]+?)(?: \(3 seeds\))?</th>(.*?)</tr>", body)
     cells = {name: re.findall(r"<td[^>]*>([^<]*)</td>", line) for name, line in rows}
     assert list(cells) == list(paper_figures.TABLE_3)
     for name, theirs in paper_figures.TABLE_3.items():
@@ -127,8 +130,18 @@ def test_the_paper_stands_beside_every_row_of_table_3(table3: Made) -> None:
         assert f"{theirs.bleu:.1f}" in cells[name]
     assert "✗" not in body  # the rows were made to agree
     assert "in 18 of the 18 rows" in words(table3.html)
+    assert "A sign is given where a row differs from base by more than the spread of base" in words(table3.html)
     rows = len(paper_figures.TABLE_3)
     assert table3.html.count("<circle") == 2 * rows + 2 * (rows - 1)  # two charts by size, two of differences to base
+
+
+def test_no_sign_is_given_where_base_has_one_seed(tmp_path: Path) -> None:
+    made = make_report(tmp_path, ["base", "A/h=1", "big"], 3)
+    body = made.html.split("<tbody>")[1].split("</tbody>")[0]
+    assert "✓" not in body
+    assert "✗" not in body
+    assert "one (--seeds 3)" in words(made.html)
+    assert "moves in the paper's direction" not in words(made.html)
 
 
 def test_table_2_is_shown_whole_with_ours_below(tmp_path: Path) -> None:
@@ -155,7 +168,7 @@ def test_table_4_is_shown_whole_with_our_f1(tmp_path: Path) -> None:
 def test_every_embedded_value_is_strict_json(table3: Made) -> None:
     data = re.findall(r'<script type="application/json" id="([\w-]+)">(.*?)</script>', table3.html, re.S)
     found = {name: json.loads(text, parse_constant=pytest.fail) for name, text in data}
-    assert [row["name"] for row in found["curves-data"]["rows"]] == list(paper_figures.TABLE_3)
+    assert [row["name"] for row in found["curves-data"]["rows"]] == SEEDED
     assert len(found["curves-data"]["rows"][0]["updates"]) == 40
     assert found["attention-data"]["sentences"][0]["text"].startswith("The old <i>dog sleeps.")
 

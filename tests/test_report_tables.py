@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import statistics
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from small_report import PAIRS, make_row
@@ -12,7 +14,7 @@ from small_report import PAIRS, make_row
 from jobs.configs import ReportConfig
 from jobs.durations import duration
 from jobs.report import figures
-from jobs.report.agreement import Bleu, Difference, bleu_difference
+from jobs.report.agreement import Bleu, Difference, Mean, bleu_difference, difference, margin
 from jobs.report.data import lengths
 from jobs.report.page import compared, thinned
 from jobs.report.row_results import Sample, attention_sentences, choose_samples, read_curve, read_samples
@@ -80,16 +82,47 @@ def test_another_rows_translation_is_shown_only_for_the_same_sentence(tmp_path: 
 
 
 def test_a_difference_agrees_by_its_sign() -> None:
-    assert Difference(ours=0.1, paper=0.4).agrees is True
-    assert Difference(ours=-0.1, paper=0.4).agrees is False
-    assert Difference(ours=0.0, paper=0.4).agrees is False
-    assert Difference(ours=0.1, paper=0.0).agrees is None  # the paper sees no difference: nothing to agree with
-    assert Difference(ours=0.1).agrees is None
+    assert Difference(ours=0.1, paper=0.4, margin=0.05).agrees is True
+    assert Difference(ours=-0.1, paper=0.4, margin=0.05).agrees is False
+    assert (
+        Difference(ours=0.1, paper=0.0, margin=0.05).agrees is None
+    )  # the paper sees no difference: nothing to agree with
+    assert Difference(ours=0.1, margin=0.05).agrees is None
+
+
+def test_what_chance_explains_has_no_sign() -> None:
+    assert Difference(ours=0.1, paper=0.4, margin=0.1).agrees is None
+    assert Difference(ours=0.0, paper=0.4, margin=0.0).agrees is None
+    assert Difference(ours=9.9, paper=0.4).agrees is None  # one seed of base: nothing is known of chance
+
+
+def test_the_margin_is_a_prediction_interval_of_the_seeds_of_base() -> None:
+    base = Mean(value=25.0, spread=0.5, seeds=3)
+    one = Mean(value=24.0)
+    assert margin(one, base) == pytest.approx(4.30 * 0.5 * (1 + 1 / 3) ** 0.5)
+    more = Mean(value=24.0, spread=9.0, seeds=3)
+    assert margin(more, base) == pytest.approx(4.30 * 0.5 * (2 / 3) ** 0.5)
+    assert margin(one, Mean(value=25.0)) is None
+    many = [margin(one, Mean(value=25.0, spread=0.5, seeds=seeds)) for seeds in range(2, 15)]
+    assert many == sorted(many, key=lambda value: -(value or 0)), "more seeds, less chance"
+
+
+def test_chance_alone_gives_a_sign_in_one_row_of_twenty() -> None:
+    """Twenty thousand bases of three seeds, and a row that is no different."""
+    random = Random(1)
+    signs = 0
+    for _ in range(20_000):
+        seeds = [random.gauss(25, 0.4) for _ in range(3)]
+        base = Mean(value=statistics.fmean(seeds), spread=statistics.stdev(seeds), seeds=3)
+        change = difference(Mean(value=random.gauss(25, 0.4)), base, 24.9, 25.8)
+        assert change is not None
+        signs += change.agrees is not None
+    assert 0.045 < signs / 20_000 < 0.055
 
 
 def test_bleu_is_compared_by_one_protocol_on_both_sides() -> None:
-    both = Bleu(sacrebleu=24.0, paper_protocol=25.0, paper=24.9)
-    base = Bleu(sacrebleu=25.0, paper_protocol=24.5, paper=25.8)
+    both = Bleu(sacrebleu=Mean(value=24.0), paper_protocol=Mean(value=25.0), paper=24.9)
+    base = Bleu(sacrebleu=Mean(value=25.0), paper_protocol=Mean(value=24.5), paper=25.8)
     assert bleu_difference(both, base) == Difference(ours=0.5, paper=pytest.approx(-0.9))
     assert bleu_difference(both, replace(base, paper_protocol=None)) == Difference(ours=-1.0, paper=pytest.approx(-0.9))
     assert bleu_difference(replace(both, paper=None), base) == Difference(ours=0.5)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from jobs.errors import UserError
-from pipelines.commands.results import print_rows, table_rows
+from pipelines.commands.results import print_rows, print_rule, table_rows
 from pipelines.tracking.query import Result, best, pick, quoted
 from transformer.paper_figures import TABLE_3
 
@@ -20,7 +20,8 @@ def result(row: str, bleu: float, *, seed: str = "1", perplexity: float = 5.0) -
     return Result(name, "table3", row, seed, "dev", name[::-1], "2026-01-01", metrics, {"num_heads": "8"}, tags)
 
 
-FOUND = [result("big", 26.9), result("A/h=1", 24.0), result("base", 25.0), result("A/h=16", 24.9)]
+BASE = [result("base", bleu, seed=seed) for seed, bleu in (("1", 25.0), ("2", 25.1), ("3", 24.9))]
+FOUND = [result("big", 26.9), result("A/h=1", 24.0), *BASE, result("A/h=16", 24.9)]
 
 
 def test_table_3_stands_in_the_paper_s_order_beside_the_paper() -> None:
@@ -38,8 +39,27 @@ def test_table_3_stands_in_the_paper_s_order_beside_the_paper() -> None:
 def test_the_sign_is_judged_by_the_paper_s_protocol_as_the_report_does() -> None:
     one = result("A/h=1", 25.4)  # better than base by sacreBLEU, worse by the paper's protocol, as in the paper
     one = replace(one, metrics={**one.metrics, "bleu_paper": 25.0})
-    row = table_rows([result("base", 25.0), one], 3)[1]
+    base = [replace(seed, metrics={**seed.metrics, "bleu_paper": 25.5}) for seed in BASE]
+    row = table_rows([*base, one], 3)[1]
     assert (row["to base"], row["paper's"], row["sign agrees"]) == (-0.5, -0.9, "yes")
+
+
+def test_a_sign_takes_a_difference_beyond_chance_and_the_rule_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    close = [*BASE, result("A/h=1", 24.6)]  # ± 0.10 over three seeds: 0.50 for a row of one
+    assert table_rows(close, 3)[1]["sign agrees"] is None
+    assert table_rows([*BASE, result("A/h=1", 24.4)], 3)[1]["sign agrees"] == "yes"
+    print_rule(close)
+    assert "by more than 0.50 BLEU for a row of one seed" in capsys.readouterr().out
+    alone = [result("base", 25.0), result("A/h=1", 20.0)]
+    assert table_rows(alone, 3)[1]["sign agrees"] is None
+    print_rule(alone)
+    assert "--seeds 3" in capsys.readouterr().out
+
+
+def test_results_of_other_settings_are_no_seeds_of_a_row() -> None:
+    older = [replace(one, params={"num_heads": "8", "steps": "7"}, metrics={"bleu": 0.0}) for one in BASE]
+    rows = table_rows([*FOUND, *older], 3)
+    assert (rows[0]["BLEU"], rows[0]["seeds"]) == (25.0, 3)
 
 
 def test_several_seeds_are_a_mean_and_a_spread() -> None:

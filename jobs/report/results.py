@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from jobs.durations import duration
-from jobs.report.agreement import Difference
+from jobs.report.agreement import Difference, rule
 from jobs.report.figures import Dot, dot_chart
 from jobs.report.row_results import Row
 from jobs.report.tables import (
@@ -21,6 +21,7 @@ from jobs.report.tables import (
     comparable_bleu,
     differences,
     interval,
+    mean_of,
     measured,
     millions,
     number,
@@ -188,10 +189,13 @@ def notes(found: Sequence[Result], changes: Mapping[str, Mapping[str, Difference
         if compared:
             lines.append(
                 f"Against base, {title} moves in the paper's direction in {agreeing} of the {compared} rows "
-                "where the paper sees a difference."
+                "where the paper sees a difference and ours is more than chance."
             )
     if any(result.seeds > 1 for result in found):
         lines.append("± is the standard deviation over the seeds of a row.")
+    if any(cell.paper is not None for cells in changes.values() for cell in cells.values()):
+        base = next(result for result in found if result.name == BASE)
+        lines.append(rule(mean_of(comparable_bleu(base)), "BLEU"))
     return lines
 
 

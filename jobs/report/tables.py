@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.report.agreement import Bleu, Difference, bleu_difference, perplexity_difference
+from jobs.report.agreement import Bleu, Difference, Mean, bleu_difference, difference
 from jobs.report.row_results import Row
 from transformer import paper_figures
 
@@ -25,6 +25,7 @@ class Figure:
 
     value: float
     spread: float | None = None
+    seeds: int = 1
     low: float | None = None  # 95 % interval by bootstrap over the test set, single runs only
     high: float | None = None
 
@@ -64,7 +65,8 @@ def _result(name: str, rows: Sequence[Row]) -> Result:
         values = [value for value in map(read, rows) if value is not None]
         if not values:
             return None
-        return Figure(value=statistics.fmean(values), spread=statistics.stdev(values) if len(values) > 1 else None)
+        spread = statistics.stdev(values) if len(values) > 1 else None
+        return Figure(value=statistics.fmean(values), spread=spread, seeds=len(values))
 
     bleu = figure(lambda row: row.bleu)
     if bleu is not None and len(rows) == 1:
@@ -107,8 +109,8 @@ def differences(found: Sequence[Result]) -> dict[str, dict[str, Difference]]:
             continue
         cells = {
             "bleu": bleu_difference(bleu_of(result), bleu_of(base)),
-            "perplexity": perplexity_difference(
-                value_of(result.perplexity), value_of(base.perplexity), paper_perplexity(result), paper_perplexity(base)
+            "perplexity": difference(
+                mean_of(result.perplexity), mean_of(base.perplexity), paper_perplexity(result), paper_perplexity(base)
             ),
         }
         table[result.name] = {kind: cell for kind, cell in cells.items() if cell is not None}
@@ -117,14 +119,14 @@ def differences(found: Sequence[Result]) -> dict[str, dict[str, Difference]]:
 
 def bleu_of(result: Result) -> Bleu:
     return Bleu(
-        sacrebleu=value_of(result.bleu),
-        paper_protocol=value_of(result.bleu_paper),
+        sacrebleu=mean_of(result.bleu),
+        paper_protocol=mean_of(result.bleu_paper),
         paper=result.paper.bleu if result.paper else None,
     )
 
 
-def value_of(figure: Figure | None) -> float | None:
-    return figure.value if figure is not None else None
+def mean_of(figure: Figure | None) -> Mean | None:
+    return None if figure is None else Mean(value=figure.value, spread=figure.spread, seeds=figure.seeds)
 
 
 def paper_perplexity(result: Result) -> float | None:
@@ -137,7 +139,7 @@ def comparable_bleu(result: Result) -> Figure | None:
 
 
 def agreement(table: Mapping[str, Mapping[str, Difference]], kind: str) -> tuple[int, int]:
-    """How many rows move in the paper's direction, of how many where the paper sees a difference."""
+    """How many rows move in the paper's direction, of how many that have a sign."""
     signs = [cells[kind].agrees for cells in table.values() if kind in cells and cells[kind].agrees is not None]
     return sum(1 for agrees in signs if agrees), len(signs)
 

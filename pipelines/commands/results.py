@@ -16,7 +16,7 @@ from rich.table import Table
 
 from jobs.errors import UserError, refuse_unknown
 from jobs.passwords import hidden
-from jobs.report.agreement import Bleu, bleu_difference
+from jobs.report.agreement import Bleu, Mean, bleu_difference, rule
 from pipelines.commands import compare
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES
@@ -51,6 +51,8 @@ def results(args: argparse.Namespace) -> int:
         found = [best(found, args.best)]
     columns = table_rows(found, args.table) if args.table else [listed(result) for result in found]
     print_rows(columns, args.format)
+    if args.table == 3 and args.format in ("table", "markdown"):
+        print_rule(found)
     return 0
 
 
@@ -76,17 +78,35 @@ def listed(result: Result) -> dict[str, Any]:
 
 def table_rows(found: Sequence[Result], table: int) -> list[dict[str, Any]]:
     """The paper's layout: ours beside the paper's, differences to base on both sides, and whether their signs agree."""
-    recipes = list(dict.fromkeys(result.recipe for result in found))
     rows: list[dict[str, Any]] = []
-    for recipe in recipes:
-        groups: dict[str, list[Result]] = {}
-        for result in found:
-            if result.recipe == recipe:
-                groups.setdefault(result.row, []).append(result)
+    for recipe, groups in by_row(found).items():
         order = sorted(groups, key=lambda row: paper_order(table, row))
         base = groups.get("base")
         rows += [table_row(table, recipe, row, groups[row], base) for row in order]
     return rows
+
+
+def by_row(found: Sequence[Result]) -> dict[str, dict[str, list[Result]]]:
+    """By recipe and row: the newest (`found` begins with it), and those that differ from it in the seed alone."""
+    recipes: dict[str, dict[str, list[Result]]] = {}
+    for result in found:
+        group = recipes.setdefault(result.recipe, {}).setdefault(result.row, [])
+        fits = not group or settings_of(result) == settings_of(group[0])
+        if fits and all(result.seed != other.seed for other in group):
+            group.append(result)
+    return recipes
+
+
+def settings_of(result: Result) -> dict[str, str]:
+    return {name: value for name, value in result.params.items() if name != "seed"}
+
+
+def print_rule(found: Sequence[Result]) -> None:
+    """Below Table 3: when a row has a sign."""
+    for recipe, groups in by_row(found).items():
+        if "base" in groups and len(groups) > 1:
+            base = bleu_of(groups["base"], None)
+            print(f"\n{recipe}: {rule(base.paper_protocol or base.sacrebleu, 'BLEU')}")
 
 
 def paper_order(table: int, row: str) -> tuple[int, str]:
@@ -123,10 +143,16 @@ def table_row(
 
 def bleu_of(group: Sequence[Result], paper: Figures | None) -> Bleu:
     return Bleu(
-        sacrebleu=mean(group, "bleu"),
-        paper_protocol=mean(group, "bleu_paper"),
+        sacrebleu=over_seeds(group, "bleu"),
+        paper_protocol=over_seeds(group, "bleu_paper"),
         paper=paper.bleu if paper else None,
     )
+
+
+def over_seeds(group: Sequence[Result], metric: str) -> Mean | None:
+    value = mean(group, metric)
+    seeds = sum(metric in result.metrics for result in group)
+    return None if value is None else Mean(value=value, spread=spread(group, metric), seeds=seeds)
 
 
 def mean(group: Iterable[Result], metric: str) -> float | None:

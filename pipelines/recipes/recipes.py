@@ -42,6 +42,7 @@ class Recipe:
     experiment: Experiment
     build: Callable[[Recipe, Experiment, Choice], Step]
     table: int | None = None
+    base_seeds: int = 1  # the least for the row `base` of Table 3: its spread decides which rows have a sign
 
     def step(self, changes: Iterable[str] = (), choice: Choice | None = None) -> Step:
         """The last step of this recipe, with `section.field=value` changes put in."""
@@ -74,7 +75,8 @@ def table_3(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
         if not choice.sets("average"):
             changed = replace(changed, average=AverageConfig(last=1))
         tags = {"attn.table": "3", "attn.base": recipe.name}
-        rows += seeded(name, changed, choice.seeds, "dev", tags)
+        seeds = max(choice.seeds, recipe.base_seeds) if name == "base" else choice.seeds
+        rows += seeded(name, changed, seeds, "dev", tags)
     config = ReportConfig(title=recipe.title, recipe=recipe.name, rows=tuple(r.name for r in rows), table=3)
     return stages.report(config, rows)
 
@@ -240,6 +242,7 @@ RECIPES: Mapping[str, Recipe] = {
             experiment=TINY,
             build=table_3,
             table=3,
+            base_seeds=3,
         ),
     )
 }
