@@ -24,7 +24,7 @@ STARTS_RAY = ("run", "doctor", "lab", "serve")  # where no cluster is named
 EPILOG = """\
 a first session:
   attn run demo                          the whole pipeline on the demo language, in minutes
-  attn translate demo "The old cat sleeps."
+  attn translate demo "The doctor sold the house because it was old."
   attn results                           the scores, from MLflow
   attn plan table3                       what the paper's Table 3 would take, and why
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,7 @@ from jobs.corpora.demo.grammar import (
 )
 from jobs.corpora.demo.language import SENTENCES, Pair, pair, pairs, split_of
 from jobs.corpora.demo.lexicon import ALL_NOUNS
+from jobs.corpora.demo.shown import SHOWN
 
 ALL_VERBS = (
     [verb for table in (TRANSITIVE, ACTING) for verbs in table.values() for verb in verbs]
@@ -216,3 +218,47 @@ def test_every_phenomenon_is_met(corpus: list[Pair]) -> None:
     }.items():  # fmt: skip
         assert re.search(pattern, targets, re.MULTILINE), phenomenon
     assert len(SENTENCES) >= 14
+
+
+# --- what we show ----------------------------------------------------------------------------------------------------
+
+WORD_CLASSES = {form: "person" if "person" in noun.kinds else "noun" for noun in ALL_NOUNS for form in noun.english} | {
+    form: f"verb{min(at, 2)}"
+    for verb in ALL_VERBS
+    for at, form in enumerate(verb.english)  # past and participle: one
+}
+
+
+def form_of(source: str) -> str:
+    """The sentence with its nouns and verbs replaced by what they are."""
+    words = re.findall(r"[\w']+|[.,?]", source.lower())
+    return " ".join("adjective" if word in ADJECTIVES else WORD_CLASSES.get(word, word) for word in words)
+
+
+ADJECTIVES = {adjective.english for usual, _ in ADJECTIVES_OF.values() for adjective in usual}
+
+
+@pytest.fixture(scope="module")
+def spoken() -> set[str]:
+    """The forms of a part of the demo's training text."""
+    return {form_of(one.source) for one in pairs(1, "train", 0, 20_000)}
+
+
+@pytest.mark.parametrize("source", SHOWN)
+def test_a_sentence_that_we_show_is_of_the_language_and_never_trained_on(source: str, spoken: set[str]) -> None:
+    assert split_of(source) != "train"
+    assert form_of(source) in spoken
+
+
+def test_a_form_that_the_language_does_not_have_is_told(spoken: set[str]) -> None:
+    assert form_of("The teacher knows that the cat sleeps.") not in spoken
+
+
+def test_only_those_sentences_are_suggested() -> None:
+    root = Path(__file__).resolve().parents[1]
+    for file in ("README.md", "pipelines/cli.py"):
+        suggested = re.findall(r'attn translate demo "([^"]+)"', (root / file).read_text(encoding="utf-8"))
+        assert suggested
+        assert set(suggested) <= set(SHOWN), file
+    page = (root / "jobs/serve/assets/main.js").read_text(encoding="utf-8")
+    assert any(f'"{source}"' in page for source in SHOWN)

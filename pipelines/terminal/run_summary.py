@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobs.corpora.demo.shown import FIRST, SMALL_MODEL
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
 from pipelines.execution.runner import Outcome
@@ -31,7 +32,7 @@ def show(
     console.print(
         f"\nReport: {Path(report.at('report.html')) if report.is_local else report.at('report.html')}", soft_wrap=True
     )
-    console.print("\nTry next:")
+    console.print(f"\nTry next: {SMALL_MODEL if recipe.name == 'demo' else ''}".rstrip(), soft_wrap=True)
     models = [str(workspace.root.at(key)) for key in outcome.records if key.startswith("average/")]
     for command in next_commands(recipe, workspace, models[0] if changed and workspace.is_local else None):
         console.print(f"  {command}", soft_wrap=True, markup=False)
@@ -65,7 +66,7 @@ def next_commands(recipe: Recipe, workspace: Workspace, model: str | None) -> li
 
     `model` is the model's directory where the recipe's name alone would mean another one.
     """
-    example = "The old teacher knows that the small cat sleeps." if recipe.name == "demo" else "..."
+    example = FIRST if recipe.name == "demo" else "..."
     elsewhere = "" if workspace.uri == str(Path.cwd() / "workspace") else f" --workspace {shlex.quote(workspace.uri)}"
     attn = ".venv/bin/attn" if Path(".venv/bin/attn").exists() else "attn"
     mlflow = attn.replace("attn", "mlflow")

@@ -6,7 +6,7 @@ import { compare } from "./diff.js";
 import { by, debounce, make } from "./dom.js";
 import { drawNBest, drawSearch } from "./search.js";
 
-const EXAMPLE = "The old teacher knows that the small cat sleeps.";
+const EXAMPLE = "The girl bought the lamp because it was cheap.";
 const state = { sentences: [], spans: [], chosen: 0, running: null, attention: null };
 const attention = new Attention(by("attention"));
 
