@@ -10,14 +10,17 @@ import importlib
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TypeAlias
 
 from jobs.errors import UserError
+from jobs.passwords import hidden
 from pipelines.terminal import unforeseen
 from pipelines.terminal.environment import call_nobody, keep_ray_private
+from pipelines.terminal.redirect_output import prints_everything
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 STARTS_RAY = ("run", "doctor", "lab", "serve")  # where no cluster is named
@@ -28,7 +31,8 @@ a first session:
   attn results                           the scores, from MLflow
   attn plan table3                       what the paper's Table 3 would take, and why
 
-Results live in ./workspace (--workspace, or ATTN_WORKSPACE). Tracking goes to SQLite there, or to MLFLOW_TRACKING_URI.
+Results live in ./workspace (--workspace, or ATTN_WORKSPACE). Tracking goes to SQLite there, or to MLFLOW_TRACKING_URI,
+which a workspace on an object store needs.
 """
 
 
@@ -157,6 +161,7 @@ def _on_a_cluster(commands: Commands) -> None:
     submit = _command(commands, "submit", "submit:submit", "run a recipe as a job on a Ray cluster")
     _recipe(submit)
     _address(submit)
+    _untracked(submit)
     submit.add_argument("--follow", action="store_true", help="stay and watch, as if it ran here")
 
     jobs = _command(commands, "jobs", "jobs:jobs", "recipes that were submitted to a cluster")
@@ -168,8 +173,9 @@ def _on_a_cluster(commands: Commands) -> None:
         ("status", "how a submitted job is doing"),
     ):
         command = _command(commands, name, f"jobs:{name}", summary)
-        command.add_argument("job", metavar="ID|RECIPE", help="a job's id, or a recipe: its newest job")
+        command.add_argument("job", metavar="ID|RECIPE", help="a job's id, or a recipe: your newest job of it")
         _address(command)
+        _workspace(command)
         if name == "logs":
             command.add_argument("--follow", action="store_true", help="go on until the job is over")
         if name == "status":
@@ -198,6 +204,7 @@ def _recipe(command: argparse.ArgumentParser, optional: bool = False) -> None:
 
 def _running(command: argparse.ArgumentParser) -> None:
     """What every command that makes results takes."""
+    _untracked(command)
     command.add_argument(
         "--address", metavar="URL", help="a Ray cluster to run on; default: RAY_ADDRESS, or a Ray here"
     )
@@ -207,6 +214,12 @@ def _running(command: argparse.ArgumentParser) -> None:
     again = "make it again: a stage, or one result's stage/fingerprint"
     command.add_argument("--again", action="append", default=[], metavar="STAGE", help=again)
     command.add_argument("--dashboard", action="store_true", help="with Ray's dashboard, if Ray is started here")
+
+
+def _untracked(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--untracked", action="store_true", help="with an object store: MLflow's runs may end with the driver's machine"
+    )
 
 
 def _set(command: argparse.ArgumentParser) -> None:
@@ -259,6 +272,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except Exception as error:  # the one place for what nobody foresaw
+        if prints_everything(getattr(args, "address", None)):
+            print(hidden("".join(traceback.format_exception(error))), file=sys.stderr)
         print(f"attn: {unforeseen.sentence(error, args.command, _logs(args))}", file=sys.stderr)
         return 1
 

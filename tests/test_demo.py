@@ -143,9 +143,12 @@ def test_the_demo_learns_what_a_broken_mask_could_not(tmp_path: Path) -> None:
     assert said.stdout.splitlines() == list(SHOWN.values())
 
 
-def test_the_whole_pipeline_runs_on_an_object_store(bucket: str, tmp_path: Path) -> None:
+def test_the_whole_pipeline_runs_on_an_object_store(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every job reads and writes through S3; the model is then used from there."""
     settings = [word for setting in SMALL for word in ("--set", setting)]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     done = attn("run", "demo", "--workspace", bucket, *settings, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "11 steps made" in done.stdout

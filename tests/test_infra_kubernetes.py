@@ -18,6 +18,7 @@ import yaml
 from ray.serve.schema import ServeDeploySchema
 
 from jobs.cluster.profiles import load_profile
+from jobs.cluster.submit.submission import Submission
 
 INFRA = Path(__file__).resolve().parents[1] / "infra"
 KUBERNETES = "v1.32.0-local-strict"
@@ -198,7 +199,13 @@ def test_the_job_has_the_cluster_that_stays_and_ends_by_itself() -> None:
     assert job["activeDeadlineSeconds"] > 0
     assert job["shutdownAfterJobFinishes"] is True
     assert job["entrypoint"].startswith("python -m pipelines.cli run ")
-    assert job["entrypoint"].split()[4] == job["metadata"]["recipe"]
+    words, said = job["entrypoint"].split(), Submission(
+        recipe="", fingerprint="", arguments=(), profile=load_profile("gpu8"), workspace=""
+    ).metadata  # fmt: skip
+    assert job["metadata"].keys() <= said.keys(), "what `attn jobs` looks for"
+    assert (words[4], words[6]) == (job["metadata"]["attn.recipe"], job["metadata"]["attn.profile"])
+    (settings,) = documents("kuberay/settings.yaml")
+    assert job["metadata"]["attn.workspace"] == settings["data"]["ATTN_WORKSPACE"]
 
 
 def test_the_service_is_upgraded_without_a_gap_and_needs_keys() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from jobs.cluster.submit.submission import (
     find_running,
     interpreter_of,
     job_from,
+    newest_of,
     next_id,
     refuse_secrets,
     submission_id,
@@ -41,7 +43,9 @@ ASKED = Submission(
         name="pair", cpus=4, gpus=2, train=TrainResources(workers=2, cpus_per_worker=1, gpus_per_worker=1)
     ),
     workspace="s3://bucket/attn",
+    user="me",
 )
+MINE = SubmittedJob(id="x", status="running", recipe="base-en-de", user="me", workspace="s3://bucket/attn", started=1.0)
 NODE = Node(id="a", ip="10.0.0.1", is_head=True, resources={"CPU": 4, "GPU": 2, "object_store_memory": 8 * 2**30})
 CLUSTER = ClusterFacts(
     address="http://cluster:8265", ray="2.60.0", python="3.11.14", nodes=(NODE,), autoscales=False, interpreter="python"
@@ -61,9 +65,14 @@ def found(asked: Submission, cluster: ClusterFacts) -> dict[str, tuple[str, str]
 
 
 def test_the_same_question_has_the_same_id_and_another_has_another() -> None:
-    assert submission_id("base-en-de", "0123456789abcdef") == submission_id("base-en-de", "0123456789abcdef")
-    assert submission_id("base-en-de", "0123456789abcdef") != submission_id("base-en-de", "f123456789abcdef")
-    assert submission_id("Table 3/A", "0123456789abcdef") == "attn-table-3-a-0123456789ab"
+    assert submission_id(ASKED) == submission_id(replace(ASKED))
+    others = (
+        replace(ASKED, fingerprint="f" * 20), replace(ASKED, user="other"), replace(ASKED, workspace="s3://bucket/b"),
+    )  # fmt: skip
+    assert len({submission_id(each) for each in (ASKED, *others)}) == 4
+    assert re.fullmatch(r"attn-table-3-a-mary-s-[0-9a-f]{12}-2", submission_id(
+        replace(ASKED, recipe="Table 3/A", user="Mary S."), 2
+    ))  # fmt: skip
 
 
 def test_an_id_is_never_used_twice() -> None:
@@ -75,10 +84,24 @@ def test_an_id_is_never_used_twice() -> None:
 
 
 def test_a_recipe_under_way_is_met_and_one_that_is_over_is_not() -> None:
-    running = SubmittedJob(id="x", status="running", fingerprint=ASKED.fingerprint)
+    running = replace(MINE, fingerprint=ASKED.fingerprint)
     assert find_running(ASKED, [running]) == running
+    assert find_running(ASKED, [replace(running, user="other"), replace(running, workspace="s3://b/c")]) is None
     assert find_running(ASKED, [replace(running, status="waiting")]) is not None
     assert find_running(ASKED, [replace(running, status="failed"), replace(running, fingerprint="other")]) is None
+
+
+def test_a_recipe_means_the_users_own_newest_job() -> None:
+    over, other = replace(MINE, id="over", status="done", started=9.0), replace(MINE, id="o", user="other", started=8.0)
+    elsewhere = replace(MINE, id="elsewhere", workspace="s3://bucket/b")
+    assert newest_of("base-en-de", [other, over, MINE], "me", None) == MINE, "under way before over"
+    assert newest_of("base-en-de", [other, over], "me", None) == over
+    assert newest_of("base-en-de", [MINE, elsewhere], "me", "s3://bucket/b") == elsewhere
+    assert newest_of("attn-an-id", [MINE], "me", None) is None
+    with pytest.raises(UserError, match=r"No job of base-en-de is me's\. Others' are o \(other\)"):
+        newest_of("base-en-de", [other], "me", None)
+    with pytest.raises(UserError, match="several workspaces"):
+        newest_of("base-en-de", [MINE, elsewhere], "me", None)
 
 
 def test_rays_words_become_ours() -> None:
@@ -88,6 +111,7 @@ def test_rays_words_become_ours() -> None:
     )  # fmt: skip
     job = job_from(details)
     assert (job.id, job.status, job.recipe, job.started, job.ended) == ("attn-x", "done", "base-en-de", 2.0, None)
+    assert (job.user, job.workspace) == (ASKED.user, ASKED.workspace)
     assert job.is_over
 
 
@@ -173,6 +197,11 @@ def test_what_does_not_fit_is_said(what: str, level: str, cluster: ClusterFacts)
     assert found(ASKED, cluster)[what][0] == level
 
 
+@pytest.mark.parametrize("cluster", [replace(CLUSTER, ray="2.60.1"), replace(CLUSTER, python="3.11.0")])
+def test_a_cluster_whose_last_number_differs_is_not_refused(cluster: ClusterFacts) -> None:
+    assert {level for level, _ in found(ASKED, cluster).values()} == {"ok"}
+
+
 def test_an_elastic_profile_needs_only_its_least() -> None:
     elastic = replace(ASKED, profile=replace(ASKED.profile, train=replace(ASKED.profile.train, min_workers=1)))
     one_gpu = replace(CLUSTER, nodes=(replace(NODE, resources={"CPU": 4, "GPU": 1}),))
@@ -215,8 +244,14 @@ def test_lines_do_not_depend_on_how_the_text_was_cut(text: str, cuts: list[int])
 
 def test_rays_own_lines_are_left_out_wherever_they_stand() -> None:
     ray = "2026-11-16 06:59:00,791\tINFO job_manager.py:581 -- Runtime env is setting up."
-    lines = [ray, "hello", "Running entrypoint for job x: python", "", "2026-11-16 bye"]
-    assert list(without_ray_lines(lines)) == ["hello", "", "2026-11-16 bye"]
+    workers = [
+        "(TrainWorker pid=12, ip=10.0.0.1) a",
+        "\x1b[36m(run(x) pid=1)\x1b[0m b",
+        "(raylet) c",
+        "(raylet, pid=7) d",
+    ]
+    lines = [ray, "hello", "Running entrypoint for job x: python", "", *workers, "2026-11-16 bye"]
+    assert list(without_ray_lines(lines)) == ["hello", "", "(raylet) c", "2026-11-16 bye"]
 
 
 def test_the_heads_python_is_read_from_its_raylet() -> None:

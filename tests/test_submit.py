@@ -25,6 +25,7 @@ from jobs.cluster.profiles import load_profile
 from jobs.cluster.submit import client
 from jobs.cluster.submit.submission import Submission
 from jobs.errors import UserError
+from pipelines import cli
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 RAY = str(Path(sys.executable).with_name("ray"))
@@ -184,11 +185,11 @@ def test_a_recipe_runs_is_followed_and_listed(head: Head, asked: Submission) -> 
     connection = client.connect(head.url)
     job, started = client.submit(connection, asked)
     assert started
-    assert job.id == f"attn-demo-{asked.fingerprint[:12]}"
+    assert job.id.startswith("attn-demo-me-")
     lines = list(client.log_lines(connection, job.id, follow=True))
     assert lines[0].startswith("usage: attn run")
     assert list(client.log_lines(connection, job.id)) == lines
-    over = client.find(connection, "demo")
+    over = client.find_own(connection, "demo", "me", asked.workspace)
     assert (over.id, over.status, over.user, over.commit, over.profile) == (job.id, "done", "me", "c0ffee", "laptop")
     assert over.id in [one.id for one in client.listing(connection)]
     assert client.stop(connection, job.id) is False
@@ -243,11 +244,71 @@ def test_asking_again_attaches_while_it_runs_and_starts_anew_when_it_is_over(hea
     assert (anew.id, started) == (f"{again.id}-2", True)
 
 
+def test_two_users_of_one_cluster_do_not_disturb_each_other(
+    head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same recipe at the same time: each has a job of their own, follows it and stops it, and no other's."""
+    lines = tmp_path / "lines"
+    lines.write_text("".join(f"{number}\n" for number in range(20_000)), encoding="utf-8")
+    texts = [f"corpus.{split}_{side}={lines}" for split in ("dev", "test") for side in ("source", "target")]
+    texts += [f"corpus.train_{side}={lines}" for side in ("source", "target")]
+    sets = [word for text in texts for word in ("--set", text)]
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    jobs = {}
+    for user in ("alice", "bob"):
+        monkeypatch.setenv("ATTN_USER", user)
+        place = ["--workspace", str(tmp_path / "shared")]
+        assert cli.main(["submit", "files", "--until", "vocabulary", *sets, *place, "--address", head.url]) == 0
+        said = capsys.readouterr().out
+        assert "Submitted: attn-files-" in said
+        jobs[user] = next(word for word in said.split() if word.startswith("attn-files-"))
+    assert jobs["alice"] != jobs["bob"]
+    connection = client.connect(head.url)
+    assert cli.main(["stop", "files", "--address", head.url]) == 0
+    assert jobs["bob"] in capsys.readouterr().out, "bob stops his own"
+    monkeypatch.setenv("ATTN_USER", "carol")
+    assert cli.main(["stop", "files", "--address", head.url]) == 2
+    said = capsys.readouterr().err
+    assert "No job of files is carol's" in said
+    assert jobs["alice"] in said
+    wait_for(lambda: client.find(connection, jobs["bob"]).is_over)
+    monkeypatch.setenv("ATTN_USER", "alice")
+    wait_for(lambda: client.find_own(connection, "files", "alice").is_over)
+    assert client.find_own(connection, "files", "alice").status == "done", "whoever stopped his did not stop hers"
+
+
+def test_a_job_prints_its_tracebacks_and_what_its_workers_say(head: Head, tmp_path: Path) -> None:
+    """What is only in a file on the driver's node is lost with it."""
+    for name, count in (("a", 3), ("b", 4)):
+        (tmp_path / name).write_text("line\n" * count, encoding="utf-8")
+    texts = [f"corpus.{split}_{side}={tmp_path}/{file}"
+             for split in ("train", "dev", "test") for side, file in (("source", "a"), ("target", "b"))]  # fmt: skip
+    words = ["files", "--until", "corpora", "--workspace", str(tmp_path / "w")]
+    words += [word for text in texts for word in ("--set", text)]
+    asked = Submission(
+        recipe="files", fingerprint=secrets.token_hex(10), arguments=tuple(words), profile=load_profile("laptop"),
+        workspace=str(tmp_path / "w"), user="me",
+    )  # fmt: skip
+    connection = client.connect(head.url)
+    job, _ = client.submit(connection, asked)
+    wait_for(lambda: client.find(connection, job.id).is_over)
+    printed = connection.client.get_job_logs(job.id)
+    assert "Traceback (most recent call last)" in printed
+    assert "Connected to Ray cluster" in printed, "Ray's own words"
+    assert "corpora failed: " in printed
+    assert not (tmp_path / "w" / "logs").exists()
+    shown = "\n".join(client.log_lines(connection, job.id))
+    assert "Traceback (most recent call last)" in shown
+    assert "Connected to Ray cluster" not in shown, "that is for `ray job logs`"
+
+
 def test_a_job_is_stopped(head: Head) -> None:
     connection = client.connect(head.url)
-    job = connection.client.submit_job(entrypoint="echo begun; sleep 600", metadata={"attn.recipe": "long"})
+    job = connection.client.submit_job(
+        entrypoint="echo begun; sleep 600", metadata={"attn.recipe": "long", "attn.user": "me"}
+    )
     assert next(iter(client.log_lines(connection, job, follow=True))) == "begun"
-    assert client.find(connection, "long").status == "running"
+    assert client.find_own(connection, "long", "me").status == "running"
     assert client.stop(connection, job) is True
     wait_for(lambda: client.find(connection, job).is_over)
     assert client.find(connection, job).status == "stopped"

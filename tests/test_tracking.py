@@ -10,15 +10,17 @@ import pytest
 from mlflow.tracking import MlflowClient
 from step_job import StepConfig
 
+from jobs.errors import UserError
 from jobs.events import Metrics
 from jobs.passwords import hidden
 from jobs.score.stage import SCORE
 from jobs.train.stage import TRAIN
+from pipelines import cli
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES
 from pipelines.steps.step import Step
 from pipelines.tracking import query
-from pipelines.tracking.server import tracking_uri
+from pipelines.tracking.server import reader, require_kept, tracking_uri
 from pipelines.tracking.settings import parameters
 from pipelines.tracking.writer import RUN_FILE, Tracker
 
@@ -38,6 +40,41 @@ RECORD: dict[str, Any] = {
     "facts": {"bleu": 30.5, "bleu_signature": "nrefs:1"},
     "made": {"seconds": 2.0, "run_id": "abc", "when": "2026-01-02T03:04:05+00:00"},
 }
+
+
+@pytest.mark.parametrize(
+    ("words", "uri"),
+    [
+        (["run", "demo"], None),
+        (["submit", "demo"], None),
+        (["submit", "demo"], "sqlite:////here/mlflow.db"),
+        (["lab", "mask"], None),
+    ],
+)
+def test_runs_that_would_be_lost_are_refused_before_anything_is_spent(
+    words: list[str], uri: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the store nor a cluster is asked anything: there are none at these addresses."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    if uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert cli.main([*words, "--workspace", "s3://bucket/attn?endpoint_override=127.0.0.1:9&scheme=http"]) == 2
+    said = capsys.readouterr().err
+    assert "Set MLFLOW_TRACKING_URI to a server" in said
+    assert "--untracked" in said
+
+
+def test_runs_are_lost_only_where_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    store = Workspace("s3://bucket/attn")
+    require_kept(store, untracked=True)
+    require_kept(Workspace(str(tmp_path)), untracked=False, elsewhere=True)
+    with pytest.raises(UserError, match="is not said"):
+        reader(store)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow:5000")
+    require_kept(store, untracked=False, elsewhere=True)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    require_kept(store, untracked=False)
 
 
 def test_a_curve_interrupted_and_gone_over_again_has_each_point_once(workspace: Workspace) -> None:

@@ -30,11 +30,17 @@ TRAIN_TAB = {"RAY_TRAIN_ENABLE_STATE_TRACKING": "1"}  # trainings appear in the 
 
 
 def connect(
-    address: str | None = None, *, cpus: float | None = None, object_store_gb: float = 2.0, dashboard: bool = False
+    address: str | None = None,
+    *,
+    cpus: float | None = None,
+    object_store_gb: float = 2.0,
+    dashboard: bool = False,
+    log_to_driver: bool = False,
 ) -> str:
     """Join the cluster at `address`, or the one in RAY_ADDRESS, or start a Ray on this machine for this process.
 
-    A Ray that is started here ends with this process, however it ends. Returns the dashboard's address, or "".
+    A Ray that is started here ends with this process, however it ends. With `log_to_driver` this process prints what
+    Ray and its workers say. Returns the dashboard's address, or "".
     """
     if ray.is_initialized():
         return ""
@@ -43,7 +49,8 @@ def connect(
     try:
         if address:
             require_reachable(address)
-            context = ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            level = logging.INFO if log_to_driver else logging.ERROR
+            context = ray.init(address=address, log_to_driver=log_to_driver, logging_level=level)
         else:
             context = start_local(cpus, object_store_gb, dashboard)
         return f"http://{context.dashboard_url}" if context.dashboard_url else ""

@@ -25,7 +25,7 @@ from pipelines.execution.workspace import Workspace
 from pipelines.terminal.findings import print_findings
 from pipelines.terminal.json_output import print_json
 from pipelines.terminal.redirect_output import log_file, output_to
-from pipelines.tracking.server import is_absent, reader, tracking_uri
+from pipelines.tracking.server import is_absent, reader, require_kept, tracking_uri
 
 NEEDED = ("torch", "ray", "mlflow", "pyarrow", "sentencepiece", "sacrebleu", "safetensors", "rich")
 DISK_GB, MEMORY_GB = 5.0, 4.0
@@ -124,6 +124,10 @@ def storage(workspace: Workspace) -> Finding:
 
 def tracking(workspace: Workspace) -> Finding:
     uri = tracking_uri(workspace)
+    try:
+        require_kept(workspace, untracked=False)
+    except UserError as error:
+        return finding("MLflow", False, str(error))
     if is_absent(workspace):
         return finding("MLflow", True, f"{hidden(uri)} will be made by the first run")
     try:
@@ -156,7 +160,6 @@ def measured(on: Resources, workspace: Workspace, args: argparse.Namespace, cons
     cluster = importlib.import_module("jobs.cluster.connect")
     measure = importlib.import_module("pipelines.commands.measure")
     log = log_file(workspace.local_directory("logs"), "doctor")
-    log.parent.mkdir(parents=True, exist_ok=True)
     with output_to(log) as terminal:
         cluster.connect()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import asdict
 from datetime import UTC, datetime
 
@@ -10,8 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from jobs.cluster.submit import client
+from jobs.cluster.submit.submission import SubmittedJob
 from jobs.durations import duration
 from pipelines.commands.submit import follow_job
+from pipelines.execution.provenance import user
+from pipelines.execution.workspace import Workspace
 from pipelines.terminal.json_output import print_json
 from pipelines.terminal.step_events import readable
 
@@ -32,9 +36,16 @@ def jobs(args: argparse.Namespace) -> int:
     return 0
 
 
-def logs(args: argparse.Namespace) -> int:
+def _job(args: argparse.Namespace) -> tuple[client.Connection, SubmittedJob]:
+    """The job that is meant: by its id anybody's, by its recipe this user's."""
     connection = client.connect(args.address)
-    job = client.find(connection, args.job)
+    chosen = args.workspace or os.environ.get("ATTN_WORKSPACE")
+    workspace = Workspace(chosen).uri if chosen else None
+    return connection, client.find_own(connection, args.job, user(), workspace)
+
+
+def logs(args: argparse.Namespace) -> int:
+    connection, job = _job(args)
     if args.follow:
         return follow_job(connection, job, Console(highlight=False), None)
     for line in client.log_lines(connection, job.id):
@@ -43,8 +54,7 @@ def logs(args: argparse.Namespace) -> int:
 
 
 def stop(args: argparse.Namespace) -> int:
-    connection = client.connect(args.address)
-    job = client.find(connection, args.job)
+    connection, job = _job(args)
     if client.stop(connection, job.id):
         print(f"{job.id} is being stopped. What it finished stays; submitting it again carries on.")
     else:
@@ -53,7 +63,7 @@ def stop(args: argparse.Namespace) -> int:
 
 
 def status(args: argparse.Namespace) -> int:
-    job = client.find(client.connect(args.address), args.job)
+    _, job = _job(args)
     if args.json:
         print_json(asdict(job))
         return 0

@@ -33,8 +33,8 @@ from pipelines.steps.plan import Plan, in_order, plan
 from pipelines.steps.step import Step
 from pipelines.terminal import run_summary
 from pipelines.terminal.live_table import RunScreen
-from pipelines.terminal.redirect_output import log_file, output_to
-from pipelines.tracking.server import require_answer, tracking_uri
+from pipelines.terminal.redirect_output import log_file, output_to, prints_everything
+from pipelines.tracking.server import require_answer, require_kept, tracking_uri
 from pipelines.tracking.writer import Tracker
 
 
@@ -55,14 +55,15 @@ def follow(
     """Make these steps as the arguments say where, tracked under `name`; `ending` is shown when all went well."""
     on = load_profile_to_run(args.on)
     workspace = Workspace(args.workspace)
+    require_kept(workspace, untracked=args.untracked)
     workspace.check_writable()
     require_answer(tracking_uri(workspace))
     make_again(args.again, targets, workspace)
     planned = plan(targets, workspace)
     for each in planned.damaged:
         workspace.require_whole(each.step, each.record or {}, name)
-    log = log_file(workspace.local_directory("logs"), name)
-    log.parent.mkdir(parents=True, exist_ok=True)
+    everything = prints_everything(args.address)
+    log = None if everything else log_file(workspace.local_directory("logs"), name)
     signal.signal(signal.SIGTERM, _interrupt)
     with output_to(log) as console:
         began = time.time()
@@ -71,7 +72,7 @@ def follow(
         try:
             if planned.to_do:
                 with console.status("Starting Ray"):
-                    dashboard = connect(args.address, dashboard=args.dashboard)
+                    dashboard = connect(args.address, dashboard=args.dashboard, log_to_driver=everything)
                 require_profile(on, demands([each.step for each in planned.to_do], on), capacity(on))
                 if dashboard:
                     console.print(f"Ray's dashboard: {dashboard}")
@@ -151,11 +152,12 @@ def _exit_interrupted(console: Console, tracker: Tracker | None) -> NoReturn:
     os._exit(130)
 
 
-def _failed(console: Console, outcome: Outcome, log: Path) -> int:
+def _failed(console: Console, outcome: Outcome, log: Path | None) -> int:
     console.print()
     for key, sentence in outcome.failures.items():
         console.print(Text(f"{key.partition('/')[0]} failed: {sentence}"), soft_wrap=True)
-    console.print(f"Everything that was printed along the way is in {log}", soft_wrap=True)
+    if log is not None:
+        console.print(f"Everything that was printed along the way is in {log}", soft_wrap=True)
     return 2 if all(_is_sentence(text) for text in outcome.failures.values()) else 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import hashlib
 import os
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from jobs.cluster.submit import client
 from jobs.cluster.submit.submission import Finding, Submission, SubmittedJob
 from jobs.errors import UserError
 from jobs.passwords import VARIABLES, has_password
-from pipelines.execution.provenance import commit
+from pipelines.execution.provenance import commit, user
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import from_arguments
 from pipelines.steps.fingerprint import LENGTH
@@ -24,13 +23,14 @@ from pipelines.steps.plan import Plan, plan
 from pipelines.steps.step import Step
 from pipelines.terminal.findings import print_findings
 from pipelines.terminal.remote_log import follow_lines
-from pipelines.tracking.server import tracking_uri
+from pipelines.tracking.server import require_kept, tracking_uri
 
 
 def submit(args: argparse.Namespace) -> int:
     recipe, targets = from_arguments.targets(args)
     refuse_passwords(args)
     workspace = Workspace(args.workspace)
+    require_kept(workspace, untracked=args.untracked, elsewhere=True)
     submission = make_submission(args, recipe.name, target_fingerprint(targets), workspace)
     connection = client.connect(args.address)
     console = Console(highlight=False)
@@ -76,6 +76,8 @@ def make_submission(args: argparse.Namespace, recipe: str, fingerprint: str, wor
             words += [f"--{option.replace('_', '-')}", str(getattr(args, option))]
     if args.seeds > 1:
         words += ["--seeds", str(args.seeds)]
+    if args.untracked:
+        words.append("--untracked")
     tracking = tracking_uri(workspace)
     return Submission(
         recipe=recipe,
@@ -85,7 +87,7 @@ def make_submission(args: argparse.Namespace, recipe: str, fingerprint: str, wor
         workspace=workspace.uri,
         tracking=None if tracking.startswith("sqlite:") else tracking,
         commit=commit(),
-        user=getpass.getuser(),
+        user=user(),
         carried=tuple(path for path in (args.rows_from, args.on) if path and Path(path).is_file()),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ def made_now(seconds: float, profile: str, run_id: str | None) -> Mapping[str, A
     return {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
+        "user": user(),
         "host": platform.node(),
         "profile": profile,
         "run_id": run_id,
@@ -38,9 +41,25 @@ def versions() -> dict[str, str]:
     return found
 
 
-@lru_cache
+def user() -> str:
+    """Who wants the result: of a submitted job, who submitted it (ATTN_USER), not the account it runs under."""
+    named = os.environ.get("ATTN_USER")
+    if named:
+        return named
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # an account without a name, as containers have them
+        return f"uid {os.getuid()}"
+
+
 def commit() -> str | None:
-    """The commit of this checkout, with a + where files differ from it; None outside a checkout."""
+    """The commit of this code, with a + where files differ from it: of a submitted job, the submitter's."""
+    return os.environ.get("ATTN_COMMIT") or commit_of_checkout()
+
+
+@lru_cache
+def commit_of_checkout() -> str | None:
+    """None outside a checkout."""
     git = ["git", "-C", str(Path(__file__).resolve().parent)]
     try:
         head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=5)

@@ -13,6 +13,7 @@ import importlib
 import math
 import os
 import queue
+import sys
 import threading
 import time
 import traceback
@@ -182,7 +183,7 @@ class Runner:
             record, made = self._make_or_find(step, on)
             self.ended.put(Ended(step, record, made))
         except BaseException as error:
-            traceback.print_exc()
+            print(hidden(traceback.format_exc()), file=sys.stderr, flush=True)
             self.ended.put(Ended(step, None, sentence=sentence_of(error)))
 
     def _make_or_find(self, step: Step, on: Resources) -> tuple[Mapping[str, Any], bool]:

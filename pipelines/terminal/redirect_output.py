@@ -1,7 +1,8 @@
 """Redirect what libraries print to a log file, so that the terminal shows our own output alone.
 
 Ray, MLflow, SentencePiece and C++ code write to the process's own standard output and error, so the file descriptors
-themselves are turned over to the log; we keep a copy of the real ones.
+themselves are turned over to the log; we keep a copy of the real ones. A driver on a cluster is another matter: its
+output is what `ray job logs` and the dashboard show, and a file on its node ends with the node, so it prints all.
 """
 
 from __future__ import annotations
@@ -21,9 +22,19 @@ def log_file(directory: Path, name: str) -> Path:
     return directory / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{name}-{os.getpid()}.log"
 
 
+def prints_everything(address: str | None) -> bool:
+    """Whether this process is a driver on a cluster whose output is collected: a job of Ray's, KubeRay's or Slurm's."""
+    return bool(address or os.environ.get("RAY_ADDRESS")) and not sys.stdout.isatty()
+
+
 @contextlib.contextmanager
-def output_to(log: Path) -> Iterator[Console]:
-    """A console on the real standard output, while everything else that is printed lands in the log."""
+def output_to(log: Path | None) -> Iterator[Console]:
+    """A console on the real standard output, while everything else that is printed lands in the log; without a log,
+    beside it."""
+    if log is None:
+        yield Console(highlight=False, soft_wrap=True)
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
     warnings.simplefilter("default")

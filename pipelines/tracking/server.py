@@ -30,6 +30,23 @@ def tracking_uri(workspace: Workspace) -> str:
     return chosen or f"sqlite:///{workspace.local_directory('mlflow')}/mlflow.db"
 
 
+def require_kept(workspace: Workspace, *, untracked: bool, elsewhere: bool = False) -> None:
+    """Refuse runs whose tracking would end with the machine of their driver, unless that is wanted (`--untracked`).
+
+    An object store has no directory for a database. `elsewhere`: the driver will run on a cluster, which has none of
+    this machine's files either.
+    """
+    chosen = os.environ.get("MLFLOW_TRACKING_URI", "")
+    if workspace.is_local or untracked or (chosen and not (elsewhere and chosen.startswith("sqlite:"))):
+        return
+    here = "" if elsewhere else ", or to sqlite:////a/directory/that/stays/mlflow.db"
+    raise UserError(
+        f"The workspace {workspace.uri} is an object store, which holds no MLflow database, so the runs would be lost "
+        f"with the driver's machine. Set MLFLOW_TRACKING_URI to a server (http://host:5000; infra/README.md says how "
+        f"to start one){here}; or give --untracked if nobody needs the runs."
+    )
+
+
 def is_absent(workspace: Workspace) -> bool:
     """Whether the database beside the results is still to be made."""
     uri = tracking_uri(workspace)
@@ -38,6 +55,10 @@ def is_absent(workspace: Workspace) -> bool:
 
 def reader(workspace: Workspace) -> MlflowClient:
     """For asking only: a database that is not there is not made."""
+    if not workspace.is_local and not os.environ.get("MLFLOW_TRACKING_URI"):
+        raise UserError(
+            f"Where the runs of {workspace.uri} are tracked is not said: set MLFLOW_TRACKING_URI as it was for them."
+        )
     if is_absent(workspace):
         raise UserError(f"Nothing is tracked in {workspace.uri} yet: `attn run demo` makes a first result.")
     uri = tracking_uri(workspace)

@@ -40,6 +40,7 @@ from jobs.cluster.submit.submission import (
     find_running,
     interpreter_of,
     job_from,
+    newest_of,
     next_id,
     refuse_secrets,
     whole_lines,
@@ -276,12 +277,14 @@ def listing(connection: Connection) -> list[SubmittedJob]:
     return sorted((job for job in found if job.recipe), key=lambda job: job.started or 0.0, reverse=True)
 
 
-def find(connection: Connection, name: str) -> SubmittedJob:
-    """The job with that id, or the newest of the recipe with that name."""
-    of_recipe = [job for job in listing(connection) if job.recipe == name]
-    if of_recipe:
-        return of_recipe[0]
-    return job_from(_call(lambda: connection.client.get_job_info(name), connection.address, name))
+def find(connection: Connection, job: str) -> SubmittedJob:
+    """The job with that id, whoever submitted it."""
+    return job_from(_call(lambda: connection.client.get_job_info(job), connection.address, job))
+
+
+def find_own(connection: Connection, name: str, user: str, workspace: str | None = None) -> SubmittedJob:
+    """The job with that id, or the user's newest of the recipe with that name (in that workspace, if one is given)."""
+    return newest_of(name, listing(connection), user, workspace) or find(connection, name)
 
 
 def stop(connection: Connection, job: str) -> bool:

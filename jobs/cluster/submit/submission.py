@@ -6,6 +6,7 @@ code_bundle.py. Standard library only.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -20,7 +21,10 @@ from jobs.configs import Resources
 from jobs.errors import UserError
 
 SECRETS = re.compile(r"secret|password|token|access_key|credential|sas|signature", re.IGNORECASE)
-LINES_OF_RAY = re.compile(r"Running entrypoint for job |[\d-]+ [\d:,]+\s+INFO job_manager\.py")
+LINES_OF_RAY = re.compile(  # its own log, and what its workers print
+    r"Running entrypoint for job |[\d-]+ [\d:,]+\s+INFO \w+\.py:\d+ --"
+    r"|(\x1b\[\d+m)*\([^()]*(\([^()]*\))?[^()]*\bpid=\d+"
+)
 RUNNING = ("waiting", "running")
 
 
@@ -41,7 +45,13 @@ class Submission:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"ATTN_WORKSPACE": self.workspace} | ({"MLFLOW_TRACKING_URI": self.tracking} if self.tracking else {})
+        said = {
+            "ATTN_WORKSPACE": self.workspace,
+            "ATTN_USER": self.user,
+            "ATTN_COMMIT": self.commit,
+            "MLFLOW_TRACKING_URI": self.tracking,
+        }
+        return {name: value for name, value in said.items() if value}
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -97,6 +107,7 @@ class SubmittedJob:
     recipe: str = ""
     fingerprint: str = ""
     user: str = ""
+    workspace: str = ""
     profile: str = ""
     commit: str = ""
     started: float | None = None  # seconds since 1970
@@ -121,6 +132,7 @@ def job_from(details: Any) -> SubmittedJob:
         recipe=metadata.get("attn.recipe", ""),
         fingerprint=metadata.get("attn.fingerprint", ""),
         user=metadata.get("attn.user", ""),
+        workspace=metadata.get("attn.workspace", ""),
         profile=metadata.get("attn.profile", ""),
         commit=metadata.get("attn.commit", ""),
         started=details.start_time / 1000 if details.start_time else None,
@@ -133,25 +145,46 @@ def job_from(details: Any) -> SubmittedJob:
 # --- what is sent ------------------------------------------------------------------------------------------------
 
 
-def submission_id(recipe: str, fingerprint: str, attempt: int = 1) -> str:
-    """The same for the same request, so that two at once become one job; a further attempt carries its number."""
-    name = re.sub(r"[^a-z0-9]+", "-", recipe.lower()).strip("-")
-    return f"attn-{name}-{fingerprint[:12]}" + (f"-{attempt}" if attempt > 1 else "")
+def submission_id(submission: Submission, attempt: int = 1) -> str:
+    """The same for the same request of one user in one workspace, so that two at once become one job; a further
+    attempt carries its number."""
+    name, user = (re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-") for word in (submission.recipe, submission.user))
+    request = f"{submission.fingerprint} {submission.user} {submission.workspace}"
+    words = ["attn", name, user, hashlib.sha256(request.encode()).hexdigest()[:12], str(attempt) if attempt > 1 else ""]
+    return "-".join(filter(None, words))
 
 
 def next_id(submission: Submission, known: Iterable[SubmittedJob]) -> str:
     """An id that no job has had: Ray does not take one twice."""
     taken = {job.id for job in known}
     attempt = 1
-    while submission_id(submission.recipe, submission.fingerprint, attempt) in taken:
+    while submission_id(submission, attempt) in taken:
         attempt += 1
-    return submission_id(submission.recipe, submission.fingerprint, attempt)
+    return submission_id(submission, attempt)
 
 
 def find_running(submission: Submission, known: Iterable[SubmittedJob]) -> SubmittedJob | None:
-    """The job of the same request that is waiting or running, if there is one."""
-    same = [job for job in known if job.fingerprint == submission.fingerprint and not job.is_over]
+    """The job of the same request that is waiting or running, if there is one: this user's, in this workspace."""
+    asked = (submission.fingerprint, submission.user, submission.workspace)
+    same = [job for job in known if (job.fingerprint, job.user, job.workspace) == asked and not job.is_over]
     return max(same, key=lambda job: job.started or 0.0) if same else None
+
+
+def newest_of(recipe: str, known: Iterable[SubmittedJob], user: str, workspace: str | None) -> SubmittedJob | None:
+    """A user's newest job of a recipe, one under way before those that are over; None if nobody has one.
+
+    Refuses, with the ids to choose from, where all such jobs are others' or several workspaces have one under way.
+    """
+    of_recipe = [job for job in known if job.recipe == recipe and workspace in (None, job.workspace)]
+    mine = sorted((job for job in of_recipe if job.user == user), key=lambda job: job.started or 0.0, reverse=True)
+    under_way = [job for job in mine if not job.is_over]
+    if of_recipe and not mine:
+        theirs = ", ".join(f"{job.id} ({job.user or 'unknown'})" for job in of_recipe[:5])
+        raise UserError(f"No job of {recipe} is {user}'s. Others' are {theirs}: name one by its id.")
+    if len({job.workspace for job in under_way}) > 1:
+        places = ", ".join(f"{job.id} ({job.workspace})" for job in under_way)
+        raise UserError(f"{recipe} is under way in several workspaces: {places}. Name one by its id, or --workspace.")
+    return next(iter(under_way or mine), None)
 
 
 def entrypoint(submission: Submission, interpreter: str) -> str:
@@ -189,17 +222,13 @@ def check_cluster(submission: Submission, facts: ClusterFacts, *, ray: str, pyth
 
 
 def _versions(facts: ClusterFacts, ray: str, python: str) -> Iterator[Finding]:
-    if facts.ray == ray:
-        yield Finding("ok", "Ray", f"{ray} here and there")
-    else:
-        yield Finding("error", "Ray", f"the cluster runs {facts.ray} and this is {ray}: use the image of this version")
-    minor, theirs = (".".join(version.split(".")[:2]) for version in (python, facts.python))
-    if minor == theirs:
-        yield Finding("ok", "Python", f"{minor} here and there")
-    else:
-        yield Finding(
-            "error", "Python", f"the cluster runs {theirs} and this is {minor}: use the image of this version"
-        )
+    """A release that differs in its last number runs what this one sends: the job runs with the cluster's own."""
+    for what, ours, theirs in (("Ray", ray, facts.ray), ("Python", python, facts.python)):
+        if theirs.split(".")[:2] != ours.split(".")[:2]:
+            sentence = f"the cluster runs {theirs} and this is {ours}: use the image of this version"
+            yield Finding("error", what, sentence)
+        else:
+            yield Finding("ok", what, f"{ours} here and there" if ours == theirs else f"{ours} here, {theirs} there")
 
 
 def _resources(profile: Resources, facts: ClusterFacts) -> Iterator[Finding]:
