@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from step_job import StepConfig, stage
+from survival_cluster import wait_for
+from test_runner import make, step
 
 from jobs.errors import UserError
-from jobs.storage import object_store
+from jobs.storage import leases, object_store
 from jobs.storage.artifacts import Artifact
 from pipelines.execution.workspace import Workspace
 from pipelines.steps.plan import plan
@@ -71,9 +78,67 @@ def test_one_holder_at_a_time_on_s3(bucket: str, monkeypatch: pytest.MonkeyPatch
             assert not second
     with workspace.claim(step) as third:
         assert third, "released"
-        monkeypatch.setattr(object_store, "STALE_S", -1.0)
+        monkeypatch.setattr(leases, "STALE_S", -1.0)
         with workspace.claim(step) as heir:
-            assert heir, "a flag that nobody renews is no claim"
+            assert heir, "a lock that nobody renews is no claim"
+            assert heir.held()
+            assert third is not None
+            assert not third.held(), "and whose it was is told so"
+        assert third.lost
+
+
+def test_of_many_that_ask_at_once_one_holds_the_lock(bucket: str) -> None:
+    at = Artifact(bucket).at("many/.lock")
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            found = list(pool.map(lambda _: Artifact(bucket).store.try_lock(at), range(8)))
+            (holder,) = [lock for lock in found if lock is not None]
+            holder.release()
+
+
+PAUSED = """
+import sys
+sys.path[:0] = [{tests!r}, {tests!r} + "/fixtures"]
+from jobs.storage import leases
+leases.HEARTBEAT_S, leases.STALE_S = 0.3, 3.0
+from test_runner import *
+outcome, _ = make(Workspace({workspace!r}), step("slow", StepConfig(seconds=6, tally={tally!r})))
+print("ended", outcome.made, outcome.failures, flush=True)
+"""
+
+
+def test_a_holder_that_stood_still_is_never_one_of_two(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGSTOP in the middle of a step, for longer than the lock lives; then it goes on, while its heir is at work."""
+    monkeypatch.chdir(tmp_path)  # MLflow's database
+    tally = tmp_path / "tally"
+    code = PAUSED.format(tests=str(Path(__file__).parent), workspace=bucket, tally=str(tally))
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+        try:
+            wait_for(tally.exists, "the step to begin")
+            child.send_signal(signal.SIGSTOP)
+            monkeypatch.setattr(leases, "HEARTBEAT_S", 0.3)
+            monkeypatch.setattr(leases, "STALE_S", 3.0)
+            workspace, same = Workspace(bucket), step("slow", StepConfig(seconds=6, tally=str(tally)))
+
+            def go_on() -> None:
+                wait_for(lambda: tally.read_text().count("start") == 2, "the heir to begin")
+                child.send_signal(signal.SIGCONT)
+
+            waker = threading.Thread(target=go_on, daemon=True)
+            waker.start()
+            outcome, _ = make(workspace, same)
+            waker.join()
+            said = child.communicate(timeout=60)[0]
+        finally:
+            child.kill()
+    assert outcome.made == [same.key]
+    assert "ended [] {}" in said, "it found the step made by its heir, and failed at nothing"
+    assert tally.read_text().count("start") == 2
+    record = workspace.record(same)
+    assert record == outcome.records[same.key], "the record is the heir's alone"
 
 
 def test_a_store_that_is_not_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,7 +150,7 @@ def test_two_runs_that_need_the_same_step_make_it_once(workspace: Workspace, tmp
 
 KILLED = """
 import sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = [{tests!r}, {tests!r} + "/fixtures"]
 from test_runner import *
 make(Workspace({workspace!r}), step("slow", StepConfig(seconds=60, tally={tally!r})))
 """
@@ -163,6 +163,7 @@ def test_a_killed_run_leaves_nothing_half_made_and_no_lock(workspace: Workspace,
     deadline = time.time() + 60
     while not tally.exists() and time.time() < deadline:
         time.sleep(0.05)
+    assert tally.exists(), "it was killed before it began"
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     same = step("slow", StepConfig(seconds=60))

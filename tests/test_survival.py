@@ -38,7 +38,7 @@ from test_train import Bench, assert_same, curve, on
 from tracking_server import TrackingServer, serving
 
 from jobs.configs import Resources
-from jobs.storage import object_store
+from jobs.storage import leases, object_store
 from jobs.storage.artifacts import Artifact
 from pipelines.execution.runner import Outcome, Runner, sentence_of
 from pipelines.execution.workspace import Workspace
@@ -199,8 +199,8 @@ def made(workspace: Workspace, target: Step) -> Outcome:
 def test_a_store_that_stays_away_is_a_sentence_and_leaves_no_result(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"TRIES": 2, "ATTEMPTS": 2, "STALE_S": 1.0}.items():
-        monkeypatch.setattr(object_store, name, value)
+    for module, name, value in ((object_store, "TRIES", 2), (object_store, "ATTEMPTS", 2), (leases, "STALE_S", 1.0)):
+        monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(writer, "PATIENCE_S", 2.0)  # the run's name in MLflow is kept in the store
     monkeypatch.chdir(tmp_path)  # MLflow's database
     asked_for = step("down", StepConfig(seconds=3.0))

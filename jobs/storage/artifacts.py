@@ -24,8 +24,11 @@ WORK = "work"  # what an unfinished job may find again when it is run again; eve
 
 
 class Lock(Protocol):
-    """Held until released, or until its holder dies."""
+    """Held until released, or until its holder dies or, on an object store, stands still for too long."""
 
+    @property
+    def lost(self) -> bool: ...  # known to be somebody else's by now
+    def held(self) -> bool: ...  # the same asked of the store, which takes a request
     def release(self) -> None: ...
 
 
@@ -44,10 +47,15 @@ class Store(Protocol):
 
 
 class FileLock:
-    """The operating system's own lock on a file: a killed process cannot keep it."""
+    """The operating system's own lock on a file: a killed process cannot keep it, and nobody can take it away."""
+
+    lost = False
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
+
+    def held(self) -> bool:
+        return True
 
     def release(self) -> None:
         os.close(self.handle)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
-import uuid
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -15,12 +12,11 @@ from pyarrow import fs
 
 from jobs.errors import UserError
 from jobs.storage.artifacts import Artifact, Lock
+from jobs.storage.leases import Lease, bucket_store
 
 T = TypeVar("T")
 TRIES = 4
 ATTEMPTS = 6  # of one request, by the store's own library: about ten seconds of 503 are survived
-HEARTBEAT_S = 10.0
-STALE_S = 60.0
 
 
 def filesystem(artifact: Artifact, name: str = "") -> tuple[fs.FileSystem, str]:
@@ -130,46 +126,10 @@ class ObjectStore:
         )
 
     def try_lock(self, path: str) -> Lock | None:
-        """Write a lease object of our own; hold the lock if no other live lease is listed, else delete ours.
-
-        A listing has everything that was written before it, so of two processes at once at most one sees its lease
-        alone. A lease that was not renewed for STALE_S seconds is that of a dead process.
-        """
-        store, key = resolve(path)
-        lease = f"{key}/{uuid.uuid4().hex}"
-        beat = Heartbeat(store, lease)
-        entries: Any = with_retries(lambda: store.get_file_info(fs.FileSelector(key, allow_not_found=True)))
-        now = next((entry.mtime_ns for entry in entries if entry.path == lease), time.time_ns())
-        others = [entry for entry in entries if entry.path != lease and now - entry.mtime_ns < STALE_S * 1e9]
-        if others:
-            beat.release()
-            return None
-        return beat
-
-
-class Heartbeat:
-    """A lease object on the store, renewed by a thread of this process."""
-
-    def __init__(self, store: fs.FileSystem, lease: str) -> None:
-        self.store, self.lease = store, lease
-        self.ended = threading.Event()
-        self._beat()
-        self.thread = threading.Thread(target=self._keep, daemon=True, name="lease")
-        self.thread.start()
-
-    def _beat(self) -> None:
-        def write() -> None:
-            with self.store.open_output_stream(self.lease) as stream:
-                stream.write(b"held")
-
-        with_retries(write)
-
-    def _keep(self) -> None:
-        while not self.ended.wait(HEARTBEAT_S):
-            with contextlib.suppress(OSError):  # the next beat may get through
-                self._beat()
-
-    def release(self) -> None:
-        self.ended.set()
-        self.thread.join()
-        with_retries(lambda: self.store.delete_file(self.lease))
+        """None: another process, or another thread of this one, holds it."""
+        address, mark, query = path.partition("?")
+        scheme, _, rest = address.partition("://")
+        bucket, _, key = rest.partition("/")
+        region = getattr(resolve(path)[0], "region", None)  # of S3: the bucket's own, found out by pyarrow
+        lease = Lease(bucket_store(f"{scheme}://{bucket}{mark}{query}", region), key)
+        return lease if lease.take() else None

@@ -25,7 +25,7 @@ from jobs.configs import Resources
 from jobs.errors import UserError
 from jobs.events import Event, Metrics
 from jobs.passwords import hidden
-from jobs.storage.artifacts import Artifact
+from jobs.storage.artifacts import Artifact, Lock
 from jobs.train import prometheus
 from pipelines.execution.provenance import made_now
 from pipelines.execution.shares import Shares
@@ -67,6 +67,10 @@ class Outcome:
 def urgency(step: Step) -> float:
     """What is begun is finished first; of trainings the longest starts first, so that none is left over at the end."""
     return -flops(step) if step.stage.flops else -math.inf
+
+
+class TakenOver(Exception):
+    """Another run holds the lock of the step that this one was making: what it goes on writing is the step's now."""
 
 
 class Silence:
@@ -189,26 +193,31 @@ class Runner:
     def _make_or_find(self, step: Step, on: Resources) -> tuple[Mapping[str, Any], bool]:
         told = False
         while True:
-            with self.workspace.claim(step) as mine:
+            with self.workspace.claim(step) as lock:
                 record = self.workspace.record(step)
                 if record is not None:
                     self.tracker.found(step, record)
                     return record, False
-                if mine:
-                    return self._make(step, on), True
+                if lock is not None:
+                    made = self._make(step, on, lock)
+                    if made is not None:
+                        return made, True
             if not told:
                 self.screen.waits(step, "another run is making it")
                 told = True
             self.silence.heard(step.key)
             time.sleep(POLL_S)
 
-    def _make(self, step: Step, on: Resources) -> Mapping[str, Any]:
+    def _make(self, step: Step, on: Resources, lock: Lock) -> Mapping[str, Any] | None:
+        """The record; None if this process stood still for so long that another took the step over."""
         self.screen.started(step)
         out = self.workspace.clear_leftovers(step)
         run = self.tracker.begin(step, out)
         began = time.time()
 
         def log(event: Event) -> None:
+            if lock.lost:
+                raise TakenOver
             self.silence.heard(step.key)
             if isinstance(event, Metrics):
                 run.log(event)
@@ -219,9 +228,17 @@ class Runner:
             facts = importlib.import_module(step.stage.job).run(
                 step.config, **self._inputs(step), out=out, on=on, log=log
             )
+            if not lock.held():
+                raise TakenOver
+        except TakenOver:
+            run.leave()
+            return None
         except BaseException as error:
-            run.end("FAILED", sentence=sentence_of(error))
-            raise
+            if not lock.lost:
+                run.end("FAILED", sentence=sentence_of(error))
+                raise
+            run.leave()  # what failed may have failed because two were at it
+            return None
         record = self.workspace.finish(step, facts, made_now(time.time() - began, on.name, run.id_or_none()))
         self._track_end(step, run, out, record)
         return record

@@ -150,11 +150,11 @@ class Workspace:
         return record
 
     @contextlib.contextmanager
-    def claim(self, step: Step) -> Iterator[bool]:
-        """Try to lock this step. False: another process is making it."""
+    def claim(self, step: Step) -> Iterator[Lock | None]:
+        """Try to lock this step. None: another process is making it."""
         lock: Lock | None = self.artifact(step).store.try_lock(self.artifact(step).at(".lock"))
         try:
-            yield lock is not None
+            yield lock
         finally:
             if lock is not None:
                 lock.release()

@@ -84,6 +84,11 @@ class StepRun:
         """The page, the tables and the figures, to be opened from MLflow's own pages."""
         self.tracker.writer.later(lambda: self.tracker.write_files(self.known_id(), out))
 
+    def leave(self) -> None:
+        """Write no more of it: another process goes on with the step, in this very run."""
+        self.points = []
+        self.tracker.open.discard(self)
+
     def end(self, status: str, sentence: str = "") -> None:
         self.flush()
 
