@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from random_trees import trees
 
+from transformer.tree_symbols import Derivation, linearise, rebuild
 from transformer.trees import MAX_DEPTH, TOPS, Leaf, Tree, plain_label, read_trees
 
 CAT = "(S (NP (DT The) (NN cat)) (VP (VBZ sleeps)) (. .))"
@@ -130,3 +135,32 @@ def test_other_tags_take_their_places() -> None:
     assert tree.with_tags("ABCD").with_tags(tree.tags) == tree
     with pytest.raises(ValueError, match="3 tags for the 4 words"):
         tree.with_tags("ABC")
+
+
+def real_trees(directory: Path) -> Iterator[Tree]:
+    for archive in sorted(directory.glob("*/*.tar.gz")):
+        with tarfile.open(archive) as files:
+            for member in files:
+                file = files.extractfile(member) if member.name.endswith((".tree", ".ptb")) else None
+                if file is not None:
+                    yield from read_trees(file.read().decode(), f"{archive}: {member.name}")
+
+
+@pytest.mark.slow
+def test_every_real_tree_comes_back(real_text: Path) -> None:
+    """From its brackets, and from its symbols; and constrained decoding could have written it."""
+    count = 0
+    for tree in real_trees(real_text):
+        count += 1
+        assert list(read_trees(str(tree), "written")) == [tree]
+        for tags in ("keep", "XX", "none"):
+            symbols = linearise(tree, tags)
+            assert rebuild(symbols, tree.words, tree.tags, tags) == (tree, False)
+        at = Derivation.start(words=len(tree.words), limit=len(symbols))
+        for symbol in symbols:
+            allowed = at.next()
+            assert {"(": allowed.open, ")": symbol[1:] == allowed.close}.get(symbol[0], allowed.word)
+            at = at.after(symbol)
+        assert at.next().end
+    if not count:
+        pytest.skip(f"no archives of trees in {real_text}")
