@@ -7,7 +7,7 @@ TRAINING = ("steps=6", "warmup=3", "tokens_per_update=300")
 SMALL_LAB = [
     "corpus.train_pairs=400", "corpus.dev_pairs=20", "corpus.test_pairs=20", "vocabulary.size=400",
     "shards.micro_batch_tokens=300",
-    "scaling.d_k=4,64", "scaling.draws=300", "scaling.updates=20", "scaling.batch=16",
+    "scaling.d_k=4,64", "scaling.draws=300", "scaling.updates=20", "scaling.batch=16", "scaling.learning_rates=0.001",
     *(f"mask.model.{one}" for one in MODEL), "mask.looks=2", *(f"mask.training.{one}" for one in TRAINING),
     "mask.sentences=4",
     *(f"positions.model.{one}" for one in MODEL), "positions.updates=10", "positions.batch=8", "positions.longest=6",
@@ -21,7 +21,7 @@ SMALL_LAB = [
     "warmup.warmups=0,5", "warmup.updates=10",
     *(f"smoothing.model.{one}" for one in MODEL), "smoothing.average=1,2", "smoothing.every=2",
     "smoothing.smoothing=0,0.1", *(f"smoothing.training.{one}" for one in TRAINING), "smoothing.sentences=4",
-    *(f"recurrence.model.{one}" for one in MODEL), "recurrence.looks=2", "recurrence.tuning=3",
+    *(f"recurrence.model.{one}" for one in MODEL), "recurrence.looks=2",
     "recurrence.factors=0.5,1", *(f"recurrence.training.{one}" for one in TRAINING), "recurrence.sentences=4",
     "recurrence.lengths=4,8", "recurrence.workers=1,2",
 ]  # fmt: skip

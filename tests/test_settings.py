@@ -64,6 +64,13 @@ def test_what_is_wrong_is_said_in_a_sentence(setting: str, says: str) -> None:
     assert says in str(caught.value)
 
 
+def test_settings_that_go_together_only_may_come_in_any_order() -> None:
+    pair = ["model.num_heads=5", "model.d_model=200"]
+    assert apply(DEMO, pair) == apply(DEMO, pair[::-1])
+    with pytest.raises(UserError, match="is not a multiple of"):
+        apply(DEMO, ["model.num_heads=7", "training.steps=5"])
+
+
 def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Every field that `--set` reaches: its name, its value, its type."""
     hints = typing.get_type_hints(type(config))

@@ -15,7 +15,7 @@ SMALL = ModelConfig(layers=2, d_model=64, d_ff=256, num_heads=4, dropout=0.0)
 DEEP = ModelConfig(layers=6, d_model=32, d_ff=64, num_heads=4, dropout=0.0)
 SHORT_TABLE = replace(SMALL, max_positions=64)
 SHORT = TrainingConfig(
-    steps=500, tokens_per_update=1_250, warmup=200, learning_rate=1.0, checkpoint_every=50, dev_every=50, log_every=10
+    steps=800, tokens_per_update=1_250, warmup=200, learning_rate=1.0, checkpoint_every=50, dev_every=50, log_every=10
 )
 
 
@@ -38,12 +38,14 @@ class ScalingConfig:
     draws: int = 4_000
     updates: int = 600
     batch: int = 64
-    learning_rate: float = 1e-3
+    learning_rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3)  # of which each layer has its best
     seed: int = 1
 
     def __post_init__(self) -> None:
         require_trend("scaling.d_k", self.d_k)
         require_positive("scaling.d_k", self.d_k)
+        require(bool(self.learning_rates), "scaling.learning_rates needs at least one")
+        require_positive("scaling.learning_rates", self.learning_rates)
         require(self.keys >= 2, f"scaling.keys must be at least 2 (a softmax over one key is 1), not {self.keys}")
         require_positive("scaling.draws, updates and batch", (self.draws, self.updates, self.batch))
 
@@ -113,7 +115,7 @@ class MemoryConfig:
     num_heads: int = 8
     tries: int = 2  # the fastest counts
     distances: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-    most_gb: float = 8.0  # a point that would need more is left out, and said so
+    most_gb: float = 4.0  # a point that would need more is left out, and said so
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -192,9 +194,8 @@ class SmoothingConfig:
 class RecurrenceConfig:
     model: ModelConfig = SMALL
     training: TrainingConfig = SHORT
-    factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)  # learning rates tried on either side
-    tuning: int = 120  # updates of each try
-    looks: int = 5
+    factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)  # on the learning rate: a full training at each, on either side
+    looks: int = 10
     sentences: int = 200
     lengths: tuple[int, ...] = (8, 16, 32, 64, 128)
     workers: tuple[int, ...] = (1, 2)
@@ -205,7 +206,7 @@ class RecurrenceConfig:
         require_trend("recurrence.factors", self.factors)
         require_trend("recurrence.lengths", self.lengths)
         require_positive("recurrence.factors, lengths and workers", (*self.factors, *self.lengths, *self.workers))
-        require_positive("recurrence.tuning and sentences", (self.tuning, self.sentences))
+        require_positive("recurrence.sentences", (self.sentences,))
 
 
 LabConfig = (
@@ -237,7 +238,7 @@ class LabSettings:
 
 BRIEF = replace(SHORT, steps=120, warmup=60)
 QUICK = LabSettings(
-    scaling=ScalingConfig(draws=1_000, updates=120),
+    scaling=ScalingConfig(d_k=(4, 64, 1024), draws=1_000, updates=200, learning_rates=(1e-3,)),
     mask=MaskConfig(training=BRIEF, looks=3, sentences=60),
     positions=PositionsConfig(updates=200),
     heads=HeadsConfig(heads=(1, 4, 8), training=BRIEF, updates=200, sentences=60),
@@ -245,7 +246,7 @@ QUICK = LabSettings(
     residual=ResidualConfig(updates=100, warmup=40),
     warmup=WarmupConfig(rates=(1e-3, 1e-2), warmups=(0, 60), updates=100),
     smoothing=SmoothingConfig(smoothing=(0.0, 0.1), average=(1, 2, 5), training=BRIEF, sentences=60),
-    recurrence=RecurrenceConfig(training=BRIEF, factors=(1.0, 2.0), tuning=40, looks=3, sentences=60, lengths=(8, 32)),
+    recurrence=RecurrenceConfig(training=BRIEF, factors=(1.0, 2.0), looks=3, sentences=60, lengths=(8, 32)),
 )
 
 

@@ -56,7 +56,7 @@ def judge_leak(figures: Figures) -> Ruling:
 def judge_accuracy(figures: Figures) -> Ruling:
     with_it, without = figures["masked/accuracy"], figures["unmasked/accuracy"]
     said = f"teacher-forced accuracy {without:.3f} without the mask, {with_it:.3f} with"
-    return not_shown(said) if figures["masked/bleu"] < LEAST_BLEU else rule(without >= with_it + 0.02, said)
+    return not_shown(said) if figures["masked/bleu"] < LEAST_BLEU else rule(1 - without <= (1 - with_it) / 2, said)
 
 
 def judge_bleu(figures: Figures) -> Ruling:
@@ -84,7 +84,7 @@ CLAIMS = (
         key="accuracy",
         section="3.2.3",
         says="Without the mask the model reads the answer: teacher-forced accuracy soars.",
-        rule=f"holds if accuracy without it is at least 0.02 higher; not shown if BLEU with it is below {LEAST_BLEU:g}",
+        rule=f"holds if at least half of all errors go away without it; not shown if BLEU with it is below {LEAST_BLEU:g}",
         judge=judge_accuracy,
     ),
     Claim(

@@ -1,7 +1,7 @@
 """Recurrence (abstract, sections 1 and 4): is the Transformer better, and faster to train, than a recurrent translator?
 
-Both have as many parameters, see the same micro-batches in the same order through the same update, and have their
-learning rates chosen from the same list by the loss of a short training each.
+Both have as many parameters and see the same micro-batches in the same order through the same update. Both are trained
+in full at every learning rate of one list, and each is judged by its own best.
 """
 
 from __future__ import annotations
@@ -23,30 +23,43 @@ from jobs.lab.bench import Bench, Chart, Measured, Row, Text
 from jobs.lab.claims import Claim, Figures, Ruling, by_margin, not_shown, rule
 from jobs.lab.configs import RecurrenceConfig
 from jobs.lab.contestants import CLIP, KINDS, Kind, built, synthetic_batches, tokens_per_second, translating
-from jobs.lab.text_training import looks_at, read_test_set, train
+from jobs.lab.text_training import SEED_NOISE, looks_at, read_test_set, train
 from transformer.config import TrainingConfig
 from transformer.model import count_parameters
 
 ABOUT = (
     "The abstract's own claim: a model of attention alone is better, and takes less time to train, since nothing in it "
     "has to wait for the position before. Its opponent here is what it replaced: an LSTM encoder-decoder with additive "
-    "attention, of as many parameters, on the same micro-batches, with a learning rate chosen in the same way."
+    "attention, of as many parameters, on the same micro-batches. Each side is trained in full at every learning rate of "
+    "the same list, and its best training counts."
 )
 LEAST_BLEU = 10.0
-TAIL = 20  # updates at the end of a try whose mean loss decides over its learning rate
+TAIL = 20  # updates at the end of a training whose mean loss decides over its learning rate
+
+
+def unfair(figures: Figures, won: bool) -> str:
+    """Why the side that lost cannot be said to have had its best learning rate; empty if it had."""
+    loser: Kind = "recurrent" if won else "transformer"
+    if not figures[f"{loser}/at_edge"]:
+        return ""
+    return f"; but the {loser} model's best learning rate is the last of the list, and one beyond it may do better"
 
 
 def judge_better(figures: Figures) -> Ruling:
     ours, theirs = figures["transformer/bleu"], figures["recurrent/bleu"]
     said = f"BLEU {ours:.1f} against {theirs:.1f} after as many updates"
-    return not_shown(said) if max(ours, theirs) < LEAST_BLEU else by_margin(ours - theirs, 1.0, said)
+    if max(ours, theirs) < LEAST_BLEU:
+        return not_shown(said)
+    doubt = unfair(figures, ours > theirs)
+    return not_shown(said + doubt) if doubt else by_margin(ours - theirs, SEED_NOISE, said)
 
 
 def judge_faster(figures: Figures) -> Ruling:
     ours, theirs = figures["transformer/seconds_to_target"], figures["recurrent/seconds_to_target"]
     said = f"{ours:.0f} s against {theirs:.0f} s of training to BLEU {figures['target_bleu']:.1f}, which both reach"
-    if figures["target_bleu"] < LEAST_BLEU or 0.8 < ours / max(theirs, 1e-9) < 1.25:
-        return not_shown(said)
+    doubt = unfair(figures, ours < theirs)
+    if doubt or figures["target_bleu"] < LEAST_BLEU or 0.8 < ours / max(theirs, 1e-9) < 1.25:
+        return not_shown(said + doubt)
     return rule(ours < theirs, said)
 
 
@@ -65,14 +78,16 @@ CLAIMS = (
         key="better",
         section="abstract",
         says="The Transformer is superior in quality.",
-        rule=f"holds if its BLEU is at least 1 higher, does not if 1 lower; not shown between, or below {LEAST_BLEU:g}",
+        rule=f"holds if its BLEU is at least {SEED_NOISE:g} higher, does not if as much lower; not shown between, below "
+        f"BLEU {LEAST_BLEU:g}, or if the loser's best learning rate is the last of the list",
         judge=judge_better,
     ),
     Claim(
         key="faster",
         section="abstract",
         says="It requires significantly less time to train.",
-        rule="holds if it takes at most 0.8 of the seconds to the lower of both best BLEUs; not shown from 0.8 to 1.25",
+        rule="holds if it takes at most 0.8 of the seconds to the lower of both best BLEUs; not shown from 0.8 to 1.25, or "
+        "if the loser's best learning rate is the last of the list",
         judge=judge_faster,
     ),
     Claim(
@@ -102,51 +117,62 @@ class Speed(NamedTuple):
 
 
 def measure(config: RecurrenceConfig, bench: Bench) -> Measured:
-    tries = [Point(config, bench.text, kind, factor) for kind in KINDS for factor in config.factors]
-    losses = bench.each(try_rate, tries)
-    rows = [{"model": p.kind, "factor": p.factor, "loss": loss} for p, loss in zip(tries, losses, strict=True)]
-    chosen = {kind: min((r for r in rows if r["model"] == kind), key=lambda row: float(row["loss"])) for kind in KINDS}
-    finals = [Point(config, bench.text, kind, float(chosen[kind]["factor"])) for kind in KINDS]
-    curves = dict(zip(KINDS, bench.each(train_whole, finals), strict=True))
-    vocabulary = int(curves["transformer"]["vocabulary"])
+    # one after the other of the two kinds: side by side on two cores, both have the same company while they are timed
+    tries = [Point(config, bench.text, kind, factor) for factor in config.factors for kind in KINDS]
+    found = list(zip(tries, bench.each(train_whole, tries), strict=True))
+    best = {kind: min((one for p, one in found if p.kind == kind), key=lambda one: float(one["loss"])) for kind in KINDS}
+    vocabulary = int(best["transformer"]["vocabulary"])
     speeds = by_length(config, bench, vocabulary)
     workers = by_workers(config, bench, vocabulary)
-    target = min(max(row["bleu"] for row in curves[kind]["curve"]) for kind in KINDS)
+    target = min(max(row["bleu"] for row in best[kind]["curve"]) for kind in KINDS)
     figures: dict[str, float] = {"target_bleu": target}
     for kind in KINDS:
-        curve = curves[kind]["curve"]
+        curve, factor = best[kind]["curve"], best[kind]["factor"]
         figures |= {
             f"{kind}/bleu": curve[-1]["bleu"],
             f"{kind}/seconds": curve[-1]["seconds"],
-            f"{kind}/seconds_to_target": next(row["seconds"] for row in curve if row["bleu"] >= target),
-            f"{kind}/parameters": curves[kind]["parameters"],
-            f"{kind}/factor": float(chosen[kind]["factor"]),
+            f"{kind}/seconds_to_target": seconds_to(target, curve),
+            f"{kind}/parameters": best[kind]["parameters"],
+            f"{kind}/factor": factor,
+            f"{kind}/at_edge": float(factor in (min(config.factors), max(config.factors))),
         }
     figures |= {f"{row['model']}/tokens_per_s/{row['length']}": row["tokens_per_s"] for row in speeds}
     figures |= {f"{row['model']}/tokens_per_s_of_workers/{row['workers']}": row["tokens_per_s"] for row in workers}
-    return Measured(
-        figures,
-        {
-            "training": [row for kind in KINDS for row in curves[kind]["curve"]],
-            "rates": rows,
-            "speed": speeds,
-            "workers": workers,
-        },
-        setup=words(config, figures),
-        notes=notes(config, figures),
-    )
+    tables: dict[str, list[Row]] = {
+        "training": [row for kind in KINDS for row in best[kind]["curve"]],
+        "rates": [
+            {"model": p.kind, "factor": p.factor, "loss": one["loss"], "bleu": one["curve"][-1]["bleu"]}
+            for p, one in found
+        ],
+        "speed": speeds,
+        "workers": workers,
+    }
+    return Measured(figures, tables, setup=words(config, figures), notes=notes(config, figures))
+
+
+def seconds_to(target: float, curve: list[Row]) -> float:
+    """When a curve first reaches `target`, which it does; between two looks along a straight line."""
+    before: Row = {"seconds": 0.0, "bleu": 0.0}
+    for row in curve:
+        if row["bleu"] >= target:
+            break
+        before = row
+    share = (target - before["bleu"]) / max(row["bleu"] - before["bleu"], 1e-9)
+    return float(before["seconds"] + share * (row["seconds"] - before["seconds"]))
 
 
 def notes(config: RecurrenceConfig, figures: Figures) -> tuple[str, str]:
     """What was tuned, and how seconds were taken."""
     tried = ", ".join(f"{factor:g}" for factor in config.factors)
     return (
-        f"Tuned on both sides: the factor on the learning rate, from {tried}, by the loss of the last {TAIL} of "
-        f"{config.tuning} updates; chosen {figures['transformer/factor']:g} for the Transformer and "
-        f"{figures['recurrent/factor']:g} for the recurrent model. Not tuned: width, depth, warm-up and dropout, which "
-        f"are the same for both. The recurrent model's gradient is clipped at {CLIP:g}, as usual; the paper's is not.",
-        "Seconds are of training alone, on one thread, without the looks along the way; other work on the machine "
-        "makes them longer. Workers are processes of one thread each that share out the micro-batches of an update.",
+        f"Tuned on both sides: the factor on the learning rate, from {tried}, each in a full training, by the training "
+        f"loss of its last {TAIL} updates; chosen {figures['transformer/factor']:g} for the Transformer and "
+        f"{figures['recurrent/factor']:g} for the recurrent model. Not tuned: depth, width, the form of the schedule, "
+        f"warm-up, Adam's betas and dropout, which are the paper's or none on both sides. The recurrent model's "
+        f"gradient is clipped at {CLIP:g}, as usual; the Transformer's is not, as in the paper.",
+        "Seconds are of one training alone, on one thread, without the looks along the way; the two models' trainings "
+        "run in pairs, so that other work on the machine makes both longer. Workers are processes of one thread each "
+        "that share out the micro-batches of an update.",
     )
 
 
@@ -160,39 +186,33 @@ def words(config: RecurrenceConfig, figures: Figures) -> str:
     )
 
 
-def training_of(point: Point, steps: int) -> TrainingConfig:
+def training_of(point: Point) -> TrainingConfig:
     clip = CLIP if point.kind == "recurrent" else None
-    return replace(
-        point.config.training, seed=point.config.seed, steps=steps, learning_rate=point.factor, clip_norm=clip
-    )
-
-
-def try_rate(point: Point) -> float:
-    """The loss at the end of a short training; infinite where it is no number."""
-    tested = read_test_set(point.text, 1)
-    model = built(point.kind, point.config.model, len(tested.subwords), point.config.seed)
-    training = training_of(point, point.config.tuning)
-    losses = [loss for _, loss in train(model, point.text, training, d_model=point.config.model.d_model)]
-    mean = math.fsum(losses[-TAIL:]) / len(losses[-TAIL:])
-    return mean if math.isfinite(mean) else math.inf
+    return replace(point.config.training, seed=point.config.seed, learning_rate=point.factor, clip_norm=clip)
 
 
 def train_whole(point: Point) -> dict[str, Any]:
-    """BLEU by updates and by seconds."""
+    """BLEU by updates and by seconds, and the loss at the end: infinite where it is no number."""
     config = point.config
     tested = read_test_set(point.text, config.sentences)
     model = built(point.kind, config.model, len(tested.subwords), config.seed)
-    training = training_of(point, config.training.steps)
+    training = training_of(point)
     looks = looks_at(training.steps, config.looks)
     rows: list[Row] = []
+    losses: list[float] = []
     spent, began = 0.0, time.perf_counter()
     for number, loss in train(model, point.text, training, d_model=config.model.d_model):
+        losses.append(loss)
         if number in looks:
             spent += time.perf_counter() - began
             bleu = tested.bleu_of(translating(model))
             rows.append({"model": point.kind, "update": number, "seconds": spent, "loss": loss, "bleu": bleu})
             began = time.perf_counter()
-    return {"curve": rows, "parameters": float(count_parameters(model)), "vocabulary": len(tested.subwords)}
+    closing = math.fsum(losses[-TAIL:]) / len(losses[-TAIL:])
+    return {
+        "curve": rows, "factor": point.factor, "loss": closing if math.isfinite(closing) else math.inf,
+        "parameters": float(count_parameters(model)), "vocabulary": len(tested.subwords),
+    }  # fmt: skip
 
 
 def by_length(config: RecurrenceConfig, bench: Bench, vocabulary: int) -> list[Row]:
@@ -253,6 +273,8 @@ def draw(tables: dict[str, list[Row]]) -> list[Chart]:
               "One thread each.", "training"),
         Chart("BLEU by updates", curve("training", "update", "bleu", "updates", "BLEU"),
               "The same micro-batches in the same order.", "training"),
+        Chart("Learning rates tried", curve("rates", "factor", "bleu", "factor on the learning rate", "BLEU", (True, False)),
+              "BLEU at the end of a full training at each. The best by training loss is the one that counts.", "rates"),
         Chart("Speed by sentence length",
               curve("speed", "length", "tokens_per_s", "length", "target tokens/s", (True, True)),
               "Whole updates on one thread, about as many tokens each.", "speed"),

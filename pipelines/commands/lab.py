@@ -6,7 +6,7 @@ import argparse
 import csv
 import importlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -57,7 +57,7 @@ def show(console: Console, workspace: Workspace, page: Step) -> None:
     console.print(f"\nPage: {artifact.at('lab.html')}", soft_wrap=True)
 
 
-def verdicts(console: Console, lines: list[Mapping[str, Any]]) -> None:
+def verdicts(console: Console, lines: Sequence[Mapping[str, Any]]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("experiment", "claim", "measured", "verdict"):
         table.add_column(name, no_wrap=name in ("experiment", "verdict"), style="bold" if name == "experiment" else "")

@@ -17,7 +17,7 @@ from rich.table import Table
 from jobs.errors import UserError, refuse_unknown
 from jobs.passwords import hidden
 from jobs.report.agreement import Bleu, Mean, bleu_difference, rule
-from pipelines.commands import compare
+from pipelines.commands import compare, lab
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES
 from pipelines.tracking.lab_query import lab_rows
@@ -32,7 +32,7 @@ def results(args: argparse.Namespace) -> int:
     workspace = Workspace(args.workspace)
     client = reader(workspace)
     if args.lab:
-        print_rows(lab_rows(client, hidden(tracking_uri(workspace))), args.format)
+        print_lab(lab_rows(client, hidden(tracking_uri(workspace))), args.format)
         return 0
     if args.compare:
         found = read(client, None, None)
@@ -54,6 +54,14 @@ def results(args: argparse.Namespace) -> int:
     if args.table == 3 and args.format in ("table", "markdown"):
         print_rule(found)
     return 0
+
+
+def print_lab(rows: Sequence[Mapping[str, Any]], form: str) -> None:
+    """Claims are sentences: on a terminal they wrap, where other results leave columns out."""
+    if form == "table" and (console := Console(highlight=False)).is_terminal:
+        lab.verdicts(console, rows)
+    else:
+        print_rows(rows, form)
 
 
 def listed(result: Result) -> dict[str, Any]:

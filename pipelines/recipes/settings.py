@@ -15,14 +15,31 @@ T = TypeVar("T")
 TRUE, FALSE, NONE = ("true", "yes", "on", "1"), ("false", "no", "off", "0"), ("none", "null")
 
 
+class Unfit(UserError):
+    """A value that does not go with the others as they stand."""
+
+
 def apply(experiment: T, settings: Iterable[str]) -> T:
-    """The experiment with every `section.field=value` put in."""
-    for setting in settings:
-        path, equals, text = setting.partition("=")
-        if not equals:
-            raise UserError(f"--set takes section.field=value, not {setting!r}.")
-        experiment = _replaced(experiment, path.strip().split("."), text.strip(), path.strip())
+    """The experiment with every `section.field=value` put in; those that go together only may come in any order."""
+    waiting = list(settings)
+    while waiting:
+        refused: list[tuple[str, Unfit]] = []
+        for setting in waiting:
+            try:
+                experiment = _with(experiment, setting)
+            except Unfit as error:
+                refused.append((setting, error))
+        if len(refused) == len(waiting):
+            raise refused[0][1]
+        waiting = [setting for setting, _ in refused]
     return experiment
+
+
+def _with(experiment: T, setting: str) -> T:
+    path, equals, text = setting.partition("=")
+    if not equals:
+        raise UserError(f"--set takes section.field=value, not {setting!r}.")
+    return _replaced(experiment, path.strip().split("."), text.strip(), path.strip())
 
 
 def _replaced(config: T, path: list[str], text: str, whole: str) -> T:
@@ -41,7 +58,7 @@ def _replaced(config: T, path: list[str], text: str, whole: str) -> T:
     try:
         return typing.cast(T, dataclasses.replace(typing.cast(Any, config), **{named: changed}))
     except ValueError as error:
-        raise UserError(f"--set {whole}={text}: {error}.") from error
+        raise Unfit(f"--set {whole}={text}: {error}.") from error
 
 
 def _names(config: Any) -> list[str]:

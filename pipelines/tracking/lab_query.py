@@ -20,7 +20,7 @@ VERDICT = "attn.fact.verdict_"
 
 
 def lab_rows(client: MlflowClient, where: str) -> list[dict[str, Any]]:
-    """Claim, figure and verdict, the newest of each setting of an experiment, in the order of the experiments."""
+    """Claim, what was measured and the verdict, the newest of each setting of an experiment, in the order of the experiments."""
     try:
         experiments = [experiment.experiment_id for experiment in client.search_experiments()]
         runs = list(client.search_runs(experiments, EXPERIMENTS, order_by=["attributes.start_time DESC"]))
@@ -42,7 +42,7 @@ def rows_of(run_id: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:
         {
             "experiment": tags.get("attn.lab", ""),
             "claim": tags.get(f"attn.fact.claim_{key}", key),
-            "figure": tags.get(f"attn.fact.measured_{key}", ""),
+            "measured": tags.get(f"attn.fact.measured_{key}", ""),
             "verdict": tags[VERDICT + key],
             "seed": tags.get("attn.seed", ""),
             "run": run_id[:8],
