@@ -28,7 +28,8 @@ FIGURES = {
         "permutation_error": 1e-7, "permutation_difference": 2.0, "shift_error": 1e-7,
     },
     "heads": {
-        "bleu/1": 30.0, "bleu/4": 40.0, "bleu/16": 31.0, "reference": 4.0, "positional/1": 0.5, "positional/4": 0.9, "removable": 30.0,
+        "bleu/1": 30.0, "bleu/4": 40.0, "bleu/16": 31.0, "reference": 4.0,
+        "positional/1": 0.5, "positional/4": 0.9, "removable": 30.0,
         "heads": 48.0, "whole": 35.0,
     },
     "memory": {
@@ -54,7 +55,8 @@ FIGURES = {
         "calibration/0.1": 0.02, "averaged/1": 40.0, "averaged/5": 41.0,
     },
     "recurrence": {
-        "transformer/at_edge": 0.0, "recurrent/at_edge": 0.0, "transformer/bleu": 55.0, "recurrent/bleu": 45.0, "transformer/seconds_to_target": 30.0,
+        "transformer/at_edge": 0.0, "recurrent/at_edge": 0.0,
+        "transformer/bleu": 55.0, "recurrent/bleu": 45.0, "transformer/seconds_to_target": 30.0,
         "recurrent/seconds_to_target": 60.0, "target_bleu": 45.0, "transformer/tokens_per_s/8": 8e3,
         "recurrent/tokens_per_s/8": 8e3, "transformer/tokens_per_s/128": 8e3, "recurrent/tokens_per_s/128": 3e3,
     },

@@ -194,7 +194,7 @@ class SmoothingConfig:
 class RecurrenceConfig:
     model: ModelConfig = SMALL
     training: TrainingConfig = SHORT
-    factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)  # on the learning rate: a full training at each, on either side
+    factors: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)  # on the learning rate: a full training at each, on either side
     looks: int = 10
     sentences: int = 200
     lengths: tuple[int, ...] = (8, 16, 32, 64, 128)

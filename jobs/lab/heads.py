@@ -83,8 +83,8 @@ CLAIMS = (
         key="one_head",
         section="Table 3 (A)",
         says="A single head is worse than several.",
-        rule=f"holds if the fewest heads are {SEED_NOISE:g} BLEU or more below the paper's 8 (or the most up to 8), does "
-        f"not if as much above; not shown between, which a seed alone may do, or below BLEU {LEAST_BLEU:g}",
+        rule=f"holds if the fewest heads are {SEED_NOISE:g} BLEU or more below the paper's 8 (or the most up to 8), "
+        f"does not if as much above; not shown between, which a seed alone may do, or below BLEU {LEAST_BLEU:g}",
         judge=judge_one_head,
     ),
     Claim(
@@ -257,11 +257,19 @@ def draw(tables: dict[str, list[Row]]) -> list[Chart]:
         "divergence": [(row["heads"], row["divergence"]) for row in rows if row.get("divergence") is not None],
     }
     left = {"BLEU": [(row["removed"], row["bleu"]) for row in tables["pruning"]]}
+    entropy = [{**row, "place": f"{row['kind']} {row['layer']}"} for row in tables["entropy"]]
+    shown = max((row["heads"] for row in entropy if row["heads"] <= 8), default=min(row["heads"] for row in entropy))
+    own = [row for row in entropy if row["heads"] == shown]
+    each = charts.heat(
+        own, x="head", y="place", value="entropy", x_label="head", y_label="layer", low=0.0,
+        high=max(row["entropy"] for row in own), describe=f"entropy of each of {shown} heads by layer",
+    )  # fmt: skip
     return [
         Chart("Quality by heads", charts.lines(quality, x_label="heads", y_label="BLEU, percent", log=(True, False)),
               "At a fixed d_model: more heads are narrower heads.", "heads"),
         Chart("How the heads look", charts.lines(likeness, x_label="heads", y_label="nats", log=(True, False)),
               "Mean entropy of a head, and mean divergence between two heads of a layer.", "heads"),
+        Chart("Entropy of every head", each, f"In nats, with {shown} heads; 0 looks at one place only.", "entropy"),
         Chart("Heads removed", charts.lines(left, x_label="heads removed", y_label="BLEU"),
               "The least important first; the order is not chosen on the sentences that are scored.", "pruning"),
     ]  # fmt: skip

@@ -84,7 +84,8 @@ CLAIMS = (
         key="accuracy",
         section="3.2.3",
         says="Without the mask the model reads the answer: teacher-forced accuracy soars.",
-        rule=f"holds if at least half of all errors go away without it; not shown if BLEU with it is below {LEAST_BLEU:g}",
+        rule="holds if at least half of all errors go away without it; not shown if BLEU with it is below "
+        f"{LEAST_BLEU:g}",
         judge=judge_accuracy,
     ),
     Claim(

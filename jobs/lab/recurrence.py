@@ -30,8 +30,8 @@ from transformer.model import count_parameters
 ABOUT = (
     "The abstract's own claim: a model of attention alone is better, and takes less time to train, since nothing in it "
     "has to wait for the position before. Its opponent here is what it replaced: an LSTM encoder-decoder with additive "
-    "attention, of as many parameters, on the same micro-batches. Each side is trained in full at every learning rate of "
-    "the same list, and its best training counts."
+    "attention, of as many parameters, on the same micro-batches. Each side is trained in full at every learning rate "
+    "of the same list, and its best training counts."
 )
 LEAST_BLEU = 10.0
 TAIL = 20  # updates at the end of a training whose mean loss decides over its learning rate
@@ -78,16 +78,16 @@ CLAIMS = (
         key="better",
         section="abstract",
         says="The Transformer is superior in quality.",
-        rule=f"holds if its BLEU is at least {SEED_NOISE:g} higher, does not if as much lower; not shown between, below "
-        f"BLEU {LEAST_BLEU:g}, or if the loser's best learning rate is the last of the list",
+        rule=f"holds if its BLEU is at least {SEED_NOISE:g} higher, does not if as much lower; not shown between, "
+        f"below BLEU {LEAST_BLEU:g}, or if the loser's best learning rate is the last of the list",
         judge=judge_better,
     ),
     Claim(
         key="faster",
         section="abstract",
         says="It requires significantly less time to train.",
-        rule="holds if it takes at most 0.8 of the seconds to the lower of both best BLEUs; not shown from 0.8 to 1.25, or "
-        "if the loser's best learning rate is the last of the list",
+        rule="holds if it takes at most 0.8 of the seconds to the lower of both best BLEUs; not shown from 0.8 to "
+        "1.25, or if the loser's best learning rate is the last of the list",
         judge=judge_faster,
     ),
     Claim(
@@ -120,7 +120,7 @@ def measure(config: RecurrenceConfig, bench: Bench) -> Measured:
     # one after the other of the two kinds: side by side on two cores, both have the same company while they are timed
     tries = [Point(config, bench.text, kind, factor) for factor in config.factors for kind in KINDS]
     found = list(zip(tries, bench.each(train_whole, tries), strict=True))
-    best = {kind: min((one for p, one in found if p.kind == kind), key=lambda one: float(one["loss"])) for kind in KINDS}
+    best = {k: min((one for p, one in found if p.kind == k), key=lambda one: float(one["loss"])) for k in KINDS}
     vocabulary = int(best["transformer"]["vocabulary"])
     speeds = by_length(config, bench, vocabulary)
     workers = by_workers(config, bench, vocabulary)
@@ -273,7 +273,8 @@ def draw(tables: dict[str, list[Row]]) -> list[Chart]:
               "One thread each.", "training"),
         Chart("BLEU by updates", curve("training", "update", "bleu", "updates", "BLEU"),
               "The same micro-batches in the same order.", "training"),
-        Chart("Learning rates tried", curve("rates", "factor", "bleu", "factor on the learning rate", "BLEU", (True, False)),
+        Chart("Learning rates tried",
+              curve("rates", "factor", "bleu", "factor on the learning rate", "BLEU", (True, False)),
               "BLEU at the end of a full training at each. The best by training loss is the one that counts.", "rates"),
         Chart("Speed by sentence length",
               curve("speed", "length", "tokens_per_s", "length", "target tokens/s", (True, True)),

@@ -134,8 +134,8 @@ CLAIMS = (
         key="warmup",
         section="Xiong 2020, of 3.1 and 5.3",
         says="Without warm-up post-norm suffers, pre-norm does not.",
-        rule=f"holds if leaving warm-up out costs post-norm {COST} nats or more and pre-norm less; not shown if neither "
-        "loses so much",
+        rule=f"holds if leaving warm-up out costs post-norm {COST} nats or more and pre-norm less; not shown if "
+        "neither loses so much",
         judge=judge_warmup,
     ),
 )

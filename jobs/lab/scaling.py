@@ -122,8 +122,8 @@ CLAIMS = (
         key="training",
         section="3.2.1",
         says="Without scaling, a wide attention layer learns more slowly.",
-        rule="holds if without scaling the largest d_k takes at least 1.5 times as many updates to 95 % accuracy, each at "
-        "its best learning rate; not shown if the scaled layer does not get there",
+        rule="holds if without scaling the largest d_k takes at least 1.5 times as many updates to 95 % accuracy, each "
+        "at its best learning rate; not shown if the scaled layer does not get there",
         judge=judge_training,
     ),
 )
@@ -278,8 +278,8 @@ def draw(tables: dict[str, list[Row]]) -> list[Chart]:
             charts.lines(
                 charts.series(learning, by="line", x="update", y="accuracy"), x_label="updates", y_label="accuracy"
             ),
-            "Accuracy on unseen sequences, with and without scaling, for the narrowest and the widest d_k, each at its best "
-            "learning rate.",
+            "Accuracy on unseen sequences, with and without scaling, for the narrowest and the widest d_k, each at its "
+            "best learning rate.",
             "training",
         ),
         Chart(

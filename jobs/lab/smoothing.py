@@ -91,8 +91,8 @@ CLAIMS = (
         key="bleu",
         section="5.4",
         says="Label smoothing improves BLEU.",
-        rule=f"holds if BLEU is at least {SEED_NOISE:g} higher, does not if as much lower; not shown between, which a seed "
-        f"alone may do, or below BLEU {LEAST_BLEU:g}",
+        rule=f"holds if BLEU is at least {SEED_NOISE:g} higher, does not if as much lower; not shown between, which a "
+        f"seed alone may do, or below BLEU {LEAST_BLEU:g}",
         judge=judge_bleu,
     ),
     Claim(

@@ -99,8 +99,8 @@ CLAIMS = (
         key="best",
         section="5.3",
         says="Each at its best rate, post-norm does better with warm-up.",
-        rule="holds if with every length of it the loss is at least 0.03 nats below that without, does not if with every "
-        "length as much above; not shown between",
+        rule="holds if with every length of it the loss is at least 0.03 nats below that without, does not if with "
+        "every length as much above; not shown between",
         judge=judge_best,
     ),
 )

@@ -20,7 +20,7 @@ VERDICT = "attn.fact.verdict_"
 
 
 def lab_rows(client: MlflowClient, where: str) -> list[dict[str, Any]]:
-    """Claim, what was measured and the verdict, the newest of each setting of an experiment, in the order of the experiments."""
+    """Claim, what was measured, verdict: the newest of each setting of an experiment, in the page's order."""
     try:
         experiments = [experiment.experiment_id for experiment in client.search_experiments()]
         runs = list(client.search_runs(experiments, EXPERIMENTS, order_by=["attributes.start_time DESC"]))
