@@ -24,7 +24,7 @@ FIGURES = {
     },
     "positions": {
         **{f"{task}/{kind}/within": 0.98 for task in ("copy", "reverse") for kind in ("sinusoidal", "learned")},
-        "reverse/none/within": 0.5, "sinusoidal/within": 0.98, "sinusoidal/beyond": 0.95, "learned/beyond": 0.4,
+        "reverse/none/within": 0.5, "sinusoidal/within": 0.98, "learned/within": 0.98, "sinusoidal/beyond": 0.95, "learned/beyond": 0.4,
         "permutation_error": 1e-7, "permutation_difference": 2.0, "shift_error": 1e-7,
     },
     "heads": {
@@ -112,9 +112,11 @@ UNDECIDED = [
     ("mask", "accuracy", {"masked/bleu": 5.0}),
     ("positions", "needed", {"reverse/sinusoidal/within": 0.6}),
     ("positions", "beyond", {"sinusoidal/beyond": 0.41}),
+    ("positions", "beyond", {"learned/within": 0.6}),
     ("heads", "one_head", {"bleu/1": 1.0, "bleu/4": 2.0, "bleu/16": 1.0}),
     ("heads", "positional", {"positional/1": 0.13, "positional/4": 0.14}),
     ("memory", "faster", {"d_model": 64.0}),
+    ("memory", "quadratic_time", {"written out/backward_s/exponent": 1.3, "longest": 2048.0}),
     ("residual", "residual", {"post-norm (the paper)/loss": 2.77}),
     ("warmup", "post", {"post/0.01/0": 1.0}),
     ("warmup", "best", {"post/0.001/0": 1.01}),

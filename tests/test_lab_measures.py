@@ -132,7 +132,7 @@ def test_a_task_reverses_and_mixes_lengths() -> None:
     assert batch.gold_N[: len(first)].tolist() == first[::-1]
 
 
-def test_an_exponent_is_a_slope_over_the_longer_half() -> None:
+def test_an_exponent_is_a_slope_over_the_longest_lengths() -> None:
     points = [(float(n), 5.0 + n**2 / 1e6) for n in (64, 128, 8192, 16384, 32768)]
     assert memory.exponent(points) == pytest.approx(2.0, abs=0.1)
 

@@ -50,7 +50,7 @@ def lines(
         inside.append(f'<path d="M{place} {axes.y.end}V{axes.y.start}" stroke="{MUTED}" stroke-dasharray="3 3"/>')
         right = place > WIDTH / 2  # the words stand where there is room for them
         inside.append(
-            text(place + (-4 if right else 4), axes.y.end + 10, marker[1], anchor="end" if right else "start", size=11)
+            text(place + (-4 if right else 4), axes.y.start - 6, marker[1], anchor="end" if right else "start", size=11)
         )
     for index, curve in enumerate(named.values()):
         kept = [(axes.x(x), axes.y(y)) for x, y in curve if not log[1] or y > 0]

@@ -57,7 +57,10 @@ def judge_same(figures: Figures) -> Ruling:
 
 def judge_beyond(figures: Figures) -> Ruling:
     ours, learned = figures["sinusoidal/beyond"], figures["learned/beyond"]
-    return by_margin(ours - learned, 0.05, f"accuracy beyond: {ours:.3f} sinusoidal, {learned:.3f} learned")
+    said = f"accuracy beyond: {ours:.3f} sinusoidal, {learned:.3f} learned"
+    if min(figures["sinusoidal/within"], figures["learned/within"]) < LEARNED:
+        return not_shown(f"{said}; not both learned the trained lengths")
+    return by_margin(ours - learned, 0.05, said)
 
 
 def judge_extrapolates(figures: Figures) -> Ruling:
@@ -102,7 +105,8 @@ CLAIMS = (
         key="beyond",
         section="3.5",
         says="Beyond trained lengths sinusoids do better than learned positions.",
-        rule="holds if their mean accuracy beyond is at least 0.05 higher, does not if it is 0.05 lower",
+        rule="holds if their mean accuracy beyond is at least 0.05 higher, does not if it is 0.05 lower; not shown if "
+        "either is below 0.9 at trained lengths",
         judge=judge_beyond,
     ),
     Claim(

@@ -170,9 +170,8 @@ def notes(config: RecurrenceConfig, figures: Figures) -> tuple[str, str]:
         f"{figures['recurrent/factor']:g} for the recurrent model. Not tuned: depth, width, the form of the schedule, "
         f"warm-up, Adam's betas and dropout, which are the paper's or none on both sides. The recurrent model's "
         f"gradient is clipped at {CLIP:g}, as usual; the Transformer's is not, as in the paper.",
-        "Seconds are of one training alone, on one thread, without the looks along the way; the two models' trainings "
-        "run in pairs, so that other work on the machine makes both longer. Workers are processes of one thread each "
-        "that share out the micro-batches of an update.",
+        "Seconds are of the processor, of one training on one thread, without the looks along the way. Tokens per second "
+        "are by the clock. Workers are processes of one thread each that share out the micro-batches of an update.",
     )
 
 
@@ -200,14 +199,14 @@ def train_whole(point: Point) -> dict[str, Any]:
     looks = looks_at(training.steps, config.looks)
     rows: list[Row] = []
     losses: list[float] = []
-    spent, began = 0.0, time.perf_counter()
+    spent, began = 0.0, time.process_time()
     for number, loss in train(model, point.text, training, d_model=config.model.d_model):
         losses.append(loss)
         if number in looks:
-            spent += time.perf_counter() - began
+            spent += time.process_time() - began
             bleu = tested.bleu_of(translating(model))
             rows.append({"model": point.kind, "update": number, "seconds": spent, "loss": loss, "bleu": bleu})
-            began = time.perf_counter()
+            began = time.process_time()
     closing = math.fsum(losses[-TAIL:]) / len(losses[-TAIL:])
     return {
         "curve": rows, "factor": point.factor, "loss": closing if math.isfinite(closing) else math.inf,
