@@ -24,7 +24,8 @@ FIGURES = {
     },
     "positions": {
         **{f"{task}/{kind}/within": 0.98 for task in ("copy", "reverse") for kind in ("sinusoidal", "learned")},
-        "reverse/none/within": 0.5, "sinusoidal/within": 0.98, "learned/within": 0.98, "sinusoidal/beyond": 0.95, "learned/beyond": 0.4,
+        "reverse/none/within": 0.5, "sinusoidal/within": 0.98, "learned/within": 0.98,
+        "sinusoidal/beyond": 0.95, "learned/beyond": 0.4,
         "permutation_error": 1e-7, "permutation_difference": 2.0, "shift_error": 1e-7,
     },
     "heads": {

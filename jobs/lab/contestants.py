@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -58,7 +59,11 @@ def synthetic_batches(
 
 
 def tokens_per_second(
-    model: nn.Module, batches: list[Batch], config: TrainingConfig, ranks: Ranks | None = None
+    model: nn.Module,
+    batches: list[Batch],
+    config: TrainingConfig,
+    ranks: Ranks | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> float:
     """Target tokens per second, over all workers, of the fastest of a few whole updates."""
     ranks = ranks or Ranks()
@@ -68,12 +73,12 @@ def tokens_per_second(
     own = [MicroBatch(place, place, batch) for place, batch in enumerate(batches)][ranks.rank :: ranks.world_size]
     fastest = float("inf")
     for _ in range(1 + TIMED):  # the first is for warming up
-        began = time.perf_counter()
+        began = clock()
         update(
             cast(Transformer, model), optimizer, gradients, own, count=len(own), tokens=tokens, learning_rate=1e-4,
             config=config, ranks=ranks,
         )  # fmt: skip
-        fastest = min(fastest, time.perf_counter() - began)
+        fastest = min(fastest, clock() - began)
     return tokens / fastest
 
 
