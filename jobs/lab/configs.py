@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from transformer.config import ModelConfig, TrainingConfig, require
 
 SMALL = ModelConfig(layers=2, d_model=64, d_ff=256, num_heads=4, dropout=0.0)
-DEEP = ModelConfig(layers=6, d_model=32, d_ff=64, num_heads=4, dropout=0.0)
+DEEP = ModelConfig(layers=6, d_model=64, d_ff=128, num_heads=4, dropout=0.0)
 SHORT_TABLE = replace(SMALL, max_positions=64)
 SHORT = TrainingConfig(
     steps=800, tokens_per_update=1_250, warmup=200, learning_rate=1.0, checkpoint_every=50, dev_every=50, log_every=10
@@ -131,12 +131,12 @@ class MemoryConfig:
 @dataclass(frozen=True, kw_only=True)
 class ResidualConfig:
     model: ModelConfig = DEEP
-    updates: int = 400
-    batch: int = 32
+    updates: int = 300
+    batch: int = 64
     symbols: int = 16
     longest: int = 12
     learning_rate: float = 2e-3  # the peak
-    warmup: int = 200
+    warmup: int = 100
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -149,9 +149,9 @@ class ResidualConfig:
 class WarmupConfig:
     model: ModelConfig = DEEP
     rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2)  # at the peak
-    warmups: tuple[int, ...] = (0, 100, 300)
-    updates: int = 400
-    batch: int = 32
+    warmups: tuple[int, ...] = (0, 50, 150)
+    updates: int = 250
+    batch: int = 64
     symbols: int = 16
     longest: int = 12
     seed: int = 1
