@@ -151,8 +151,8 @@ def test_equals_torch_nn_transformer(seed: int, heads: int, norm: Any, pairs: in
     hidden = source_BS == PAD
     source_rows, target_rows = Rectangle.of(source_BS), Rectangle.of(target_BT)
     expected_BTD = theirs(
-        source_rows.unpack(ours.embed_source(source_BS, source_rows)),
-        target_rows.unpack(ours.embed_target(target_BT, target_rows)),
+        source_rows.unpack(ours.embed_source(source_rows.pack(source_BS), source_rows)),
+        target_rows.unpack(ours.embed_target(target_rows.pack(target_BT), target_rows)),
         tgt_mask=~torch.ones(target, target, dtype=torch.bool).tril(),
         src_key_padding_mask=hidden,
         memory_key_padding_mask=hidden,

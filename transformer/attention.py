@@ -1,8 +1,8 @@
 """Attention (section 3.2): scaled dot products, several heads at once, of a sequence to itself or to the source.
 
-Eq. (1) is computed by PyTorch's kernel (`scaled_dot_product_attention`); `weights` computes its softmax alone, for
-pictures and tests. Tokens come in and go out as rows, (R, D); between, eq. (1) takes them as rectangles
-(transformer/unpadded.py).
+Eq. (1) is computed by PyTorch's kernels; `weights` computes its softmax alone, for pictures and tests. Tokens come in
+and go out as rows, (R, D). Between, `attend` takes them as rectangles (transformer/unpadded.py), and `attend_packed`,
+where a GPU trains, as they are (transformer/packed.py).
 """
 
 # B batch, T queries, S keys, R rows of queries, M rows of the memory, D d_model, H heads,
@@ -17,9 +17,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention.varlen import varlen_attn
 
 from transformer.config import ModelConfig
 from transformer.cpu.linear import Linear
+from transformer.packed import Packed
 from transformer.unpadded import Rows
 
 
@@ -28,6 +30,14 @@ class KeysValues(NamedTuple):
 
     keys_BHSK: Tensor
     values_BHSV: Tensor
+
+
+class PackedKeysValues(NamedTuple):
+    """The same for packed rows: one key and one value per row and head."""
+
+    keys_MHK: Tensor
+    values_MHV: Tensor
+    rows: Packed
 
 
 def split_heads(x_BTX: Tensor, heads: int) -> Tensor:
@@ -54,6 +64,29 @@ def attend(
     return F.scaled_dot_product_attention(
         queries_BHTK, keys_BHSK, values_BHSV, attn_mask=keep, is_causal=causal, dropout_p=dropout
     )
+
+
+def attend_packed(queries_RHK: Tensor, rows: Packed, keys_values: PackedKeysValues, *, causal: bool = False) -> Tensor:
+    """Eq. (1) inside each sentence, (R, H, V). With `causal`, a query sees the keys up to its own position only."""
+    keys_MHK, values_MHV, memory = keys_values
+    if queries_RHK.is_cuda:
+        window = (-1, 0) if causal else (-1, -1)
+        out_RHV: Tensor = varlen_attn(  # type: ignore[assignment]  # a tensor alone where no more is asked for
+            queries_RHK, keys_MHK, values_MHV, rows.starts, memory.starts, rows.length, memory.length,
+            window_size=window,
+        )  # fmt: skip
+        return out_RHV
+    keep_RM = same_sentence(rows, memory)
+    if causal:
+        keep_RM = keep_RM & (memory.position_R <= rows.position_R[:, None])
+    queries, keys, values = (part.transpose(0, 1)[None] for part in (queries_RHK, keys_MHK, values_MHV))
+    return attend(queries, KeysValues(keys, values), keep=keep_RM)[0].transpose(0, 1)
+
+
+def same_sentence(rows: Packed, memory: Packed) -> Tensor:
+    """A mask for the machine that lacks the kernel: rows x rows of the memory, so for tests and not for training."""
+    sentence_R, sentence_M = ((each.position_R == 0).cumsum(0) for each in (rows, memory))
+    return sentence_R[:, None] == sentence_M
 
 
 def scores(queries_BHTK: Tensor, keys_BHSK: Tensor) -> Tensor:
@@ -90,10 +123,19 @@ class SelfAttention(nn.Module):
         keys_values = KeysValues(split_heads(keys_BTX, self.heads), split_heads(values_BTX, self.heads))
         return split_heads(queries_BTX, self.heads), keys_values
 
-    def forward(self, x_RD: Tensor, rows: Rows, keep: Tensor | None = None, causal: bool = False) -> Tensor:
+    def forward(self, x_RD: Tensor, rows: Rows | Packed, keep: Tensor | None = None, causal: bool = False) -> Tensor:
+        if isinstance(rows, Packed):
+            return self.forward_packed(x_RD, rows, causal)
         queries_BHTK, keys_values = self.project(x_RD, rows)
         dropout = self.dropout if self.training else 0.0
         return self.merge(attend(queries_BHTK, keys_values, keep=keep, causal=causal, dropout=dropout), rows)
+
+    def forward_packed(self, x_RD: Tensor, rows: Packed, causal: bool) -> Tensor:
+        projected = self.queries_keys_values(x_RD).split(self.widths, dim=-1)
+        queries_RHK, keys_RHK, values_RHV = (part_RX.unflatten(-1, (self.heads, -1)) for part_RX in projected)
+        heads_RHV = attend_packed(queries_RHK, rows, PackedKeysValues(keys_RHK, values_RHV, rows), causal=causal)
+        out_RD: Tensor = self.output(heads_RHV.flatten(1))
+        return out_RD
 
     def merge(self, heads_BHTV: Tensor, rows: Rows) -> Tensor:
         """Heads side by side, times W^O: (R, D)."""
@@ -123,12 +165,30 @@ class CrossAttention(nn.Module):
         keys_BSX, values_BSX = rows.unpack(self.keys_values(memory_MD)).split(self.widths, dim=-1)
         return KeysValues(split_heads(keys_BSX, self.heads), split_heads(values_BSX, self.heads))
 
+    def project_packed_memory(self, memory_MD: Tensor, rows: Packed) -> PackedKeysValues:
+        """The same for packed rows."""
+        keys_MX, values_MX = self.keys_values(memory_MD).split(self.widths, dim=-1)
+        heads = (self.heads, -1)
+        return PackedKeysValues(keys_MX.unflatten(-1, heads), values_MX.unflatten(-1, heads), rows)
+
     def project(self, x_RD: Tensor, rows: Rows) -> Tensor:
         """Queries (B, H, T, K)."""
         return split_heads(rows.unpack(self.queries(x_RD)), self.heads)
 
-    def forward(self, x_RD: Tensor, rows: Rows, keys_values: KeysValues, keep: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x_RD: Tensor,
+        rows: Rows | Packed,
+        keys_values: KeysValues | PackedKeysValues,
+        keep: Tensor | None = None,
+    ) -> Tensor:
         """`rows` are those of the target; `keys_values` are the memory's, and so is the mask `keep`."""
+        if isinstance(rows, Packed):
+            assert isinstance(keys_values, PackedKeysValues)
+            queries_RHK = self.queries(x_RD).unflatten(-1, (self.heads, -1))
+            packed_RD: Tensor = self.output(attend_packed(queries_RHK, rows, keys_values).flatten(1))
+            return packed_RD
+        assert isinstance(keys_values, KeysValues)
         dropout = self.dropout if self.training else 0.0
         heads_BHTV = attend(self.project(x_RD, rows), keys_values, keep=keep, dropout=dropout)
         out_RD: Tensor = self.output(rows.pack(join_heads(heads_BHTV)))

@@ -80,8 +80,8 @@ class DecoderCache:
         rows = Rectangle.of(tokens_NW)  # to attention, the hypotheses of a sentence are its queries
         chosen_NW = self._take_slots(rows.length)
         sentence_N1 = torch.arange(rows.sentences, device=tokens_NW.device).unsqueeze(1)
-        tokens_R1 = tokens_NW.reshape(-1, 1)
-        x_RD = self.model.embed_target(tokens_R1, Rectangle.of(tokens_R1), first=self.position)
+        alone = Rectangle(tokens_NW.numel(), 1)  # to the embedding, each is a sentence that begins here
+        x_RD = self.model.embed_target(tokens_NW.flatten(), alone, first=self.position)
         for layer, slots, cross in zip(self.model.decoder_layers, self.slots, self.cross, strict=True):
             self_attention = partial(self._self_attention, layer.self_attention, rows, slots, sentence_N1, chosen_NW)
             x_RD = layer.sublayers(x_RD, rows, cross, self.cross_keep, self_attention)

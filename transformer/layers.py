@@ -1,6 +1,6 @@
 """Encoder and decoder layers (section 3.1): attention and feed-forward networks, each inside a residual connection."""
 
-# R rows (tokens of all sentences, transformer/unpadded.py), D d_model
+# R rows (tokens of all sentences, transformer/unpadded.py; transformer/packed.py on a GPU), D d_model
 # A mask says where a query MAY look: True is keep.
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from transformer.attention import CrossAttention, KeysValues, SelfAttention
+from transformer.attention import CrossAttention, KeysValues, PackedKeysValues, SelfAttention
 from transformer.config import ModelConfig
-from transformer.cpu.dropout import Dropout
 from transformer.cpu.linear import Linear
+from transformer.dropout import Dropout
+from transformer.packed import Packed
 from transformer.unpadded import Rows
 
 
@@ -25,8 +26,8 @@ class FeedForward(nn.Module):
         self.outer = Linear(config.d_ff, config.d_model)
         self.dropout = Dropout(config.relu_dropout)
 
-    def forward(self, x_RD: Tensor) -> Tensor:
-        out_RD: Tensor = self.outer(self.dropout(self.inner(x_RD, relu=True)))
+    def forward(self, x_RD: Tensor, rows: Rows | Packed) -> Tensor:
+        out_RD: Tensor = self.outer(self.dropout(self.inner(x_RD, relu=True), rows))
         return out_RD
 
 
@@ -48,9 +49,9 @@ class Residual(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.pre = config.norm == "pre"
 
-    def forward(self, x_RD: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x_RD: Tensor, rows: Rows | Packed, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         input_RD: Tensor = self.norm(x_RD) if self.pre else x_RD
-        x_RD = x_RD + self.dropout(sublayer(input_RD))
+        x_RD = x_RD + self.dropout(sublayer(input_RD), rows)
         return x_RD if self.pre else self.norm(x_RD)
 
 
@@ -64,9 +65,9 @@ class EncoderLayer(nn.Module):
         self.around_attention = Residual(config)
         self.around_feed_forward = Residual(config)
 
-    def forward(self, x_RD: Tensor, rows: Rows, keep: Tensor) -> Tensor:
-        x_RD = self.around_attention(x_RD, lambda x_RD: self.self_attention(x_RD, rows, keep))
-        x_RD = self.around_feed_forward(x_RD, self.feed_forward)
+    def forward(self, x_RD: Tensor, rows: Rows | Packed, keep: Tensor | None) -> Tensor:
+        x_RD = self.around_attention(x_RD, rows, lambda x_RD: self.self_attention(x_RD, rows, keep))
+        x_RD = self.around_feed_forward(x_RD, rows, lambda x_RD: self.feed_forward(x_RD, rows))
         return x_RD
 
 
@@ -82,20 +83,22 @@ class DecoderLayer(nn.Module):
         self.around_source = Residual(config)
         self.around_feed_forward = Residual(config)
 
-    def forward(self, x_RD: Tensor, rows: Rows, memory: KeysValues, keep: Tensor | None) -> Tensor:
+    def forward(
+        self, x_RD: Tensor, rows: Rows | Packed, memory: KeysValues | PackedKeysValues, keep: Tensor | None
+    ) -> Tensor:
         """`memory` is what `CrossAttention.project_memory` makes of the encoder's output; `keep` is its mask."""
         return self.sublayers(x_RD, rows, memory, keep, lambda x_RD: self.self_attention(x_RD, rows, causal=True))
 
     def sublayers(
         self,
         x_RD: Tensor,
-        rows: Rows,
-        memory: KeysValues,
+        rows: Rows | Packed,
+        memory: KeysValues | PackedKeysValues,
         keep: Tensor | None,
         self_attention: Callable[[Tensor], Tensor],
     ) -> Tensor:
         """The layer with its self-attention given: over whole prefixes, or one step against a cache."""
-        x_RD = self.around_self(x_RD, self_attention)
-        x_RD = self.around_source(x_RD, lambda x_RD: self.source_attention(x_RD, rows, memory, keep))
-        x_RD = self.around_feed_forward(x_RD, self.feed_forward)
+        x_RD = self.around_self(x_RD, rows, self_attention)
+        x_RD = self.around_source(x_RD, rows, lambda x_RD: self.source_attention(x_RD, rows, memory, keep))
+        x_RD = self.around_feed_forward(x_RD, rows, lambda x_RD: self.feed_forward(x_RD, rows))
         return x_RD

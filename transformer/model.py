@@ -21,9 +21,10 @@ from torch import Tensor, nn
 from transformer.attention import CrossAttention, SelfAttention
 from transformer.batching import Batch
 from transformer.config import PAD, ModelConfig
-from transformer.cpu.dropout import Dropout
 from transformer.cpu.linear import Linear
+from transformer.dropout import Dropout, number_sites
 from transformer.layers import DecoderLayer, EncoderLayer, final_norm
+from transformer.packed import Packed, PackedBatch
 from transformer.positions import LearnedPositions, positions
 from transformer.unpadded import Rectangle, Rows
 
@@ -49,12 +50,13 @@ class Transformer(nn.Module):
             self.output = nn.Linear(config.d_model, vocabulary_size, bias=False)
         self.source_positions = positions(config)
         self.target_positions = positions(config)
-        self.dropout = Dropout(config.dropout)
+        self.source_dropout, self.target_dropout = Dropout(config.dropout), Dropout(config.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
         self.encoder_norm = final_norm(config)
         self.decoder_norm = final_norm(config)
         self.apply(initialise)
+        number_sites(self)
 
     @property
     def encoder_layers(self) -> list[EncoderLayer]:
@@ -64,30 +66,30 @@ class Transformer(nn.Module):
     def decoder_layers(self) -> list[DecoderLayer]:
         return cast(list[DecoderLayer], list(self.decoder))
 
-    def embed_source(self, source_BS: Tensor, rows: Rows) -> Tensor:
+    def embed_source(self, source_R: Tensor, rows: Rows | Packed) -> Tensor:
         """Section 3.4, and positions (3.5): (R, D)."""
         table = self.embedding if self.config.tied_embeddings else self.source_embedding
-        scaled_RD = table(rows.pack(source_BS)) * math.sqrt(self.config.d_model)
-        out_RD: Tensor = self.dropout(self.source_positions(scaled_RD, rows))
+        scaled_RD = table(source_R) * math.sqrt(self.config.d_model)
+        out_RD: Tensor = self.source_dropout(self.source_positions(scaled_RD, rows), rows)
         return out_RD
 
-    def embed_target(self, target_in_BT: Tensor, rows: Rows, first: int = 0) -> Tensor:
-        """The same for the decoder's input. `first` is the position of the first column."""
-        scaled_RD = self.embedding(rows.pack(target_in_BT)) * math.sqrt(self.config.d_model)
-        out_RD: Tensor = self.dropout(self.target_positions(scaled_RD, rows, first))
+    def embed_target(self, target_in_R: Tensor, rows: Rows | Packed, first: int = 0) -> Tensor:
+        """The same for the decoder's input. A sentence begins at position `first`."""
+        scaled_RD = self.embedding(target_in_R) * math.sqrt(self.config.d_model)
+        out_RD: Tensor = self.target_dropout(self.target_positions(scaled_RD, rows, first), rows)
         return out_RD
 
     def encode(self, source_BS: Tensor, rows: Rows) -> Memory:
         """Figure 1, left. `rows` are those of `source_BS`."""
         keep_B11S = source_mask(source_BS != PAD)
-        x_RD = self.embed_source(source_BS, rows)
+        x_RD = self.embed_source(rows.pack(source_BS), rows)
         for layer in self.encoder_layers:
             x_RD = layer(x_RD, rows, keep_B11S)
         return Memory(self.encoder_norm(x_RD), rows, keep_B11S)
 
     def decode(self, target_in_BT: Tensor, rows: Rows, memory: Memory) -> Tensor:
         """Figure 1, right, for all prefixes at once: (R, D). The target may be padded at its end only."""
-        x_RD = self.embed_target(target_in_BT, rows)
+        x_RD = self.embed_target(rows.pack(target_in_BT), rows)
         for layer in self.decoder_layers:
             keys_values = layer.source_attention.project_memory(memory.memory_MD, memory.rows)
             x_RD = layer(x_RD, rows, keys_values, memory.keep_B11S)
@@ -99,11 +101,26 @@ class Transformer(nn.Module):
         source, target = Rectangle.of(source_BS), Rectangle.of(target_in_BT)
         return target.unpack(self.decode(target_in_BT, target, self.encode(source_BS, source)))
 
-    def hidden_rows(self, batch: Batch) -> Tensor:
+    def hidden_rows(self, batch: Batch | PackedBatch) -> Tensor:
         """The same for the target's real tokens only, (N, D), in the order of `batch.gold_N`."""
+        if isinstance(batch, PackedBatch):
+            return self.hidden_packed(batch)
         memory = self.encode(batch.source_BS, batch.source_rows)
         hidden_RD = self.decode(batch.target_in_BT, batch.target_rows, memory)
         return hidden_RD[: batch.target_rows.real]
+
+    def hidden_packed(self, batch: PackedBatch) -> Tensor:
+        """The same stacks over packed rows."""
+        x_RD = self.embed_source(batch.source_R, batch.source_rows)
+        for encoder in self.encoder_layers:
+            x_RD = encoder(x_RD, batch.source_rows, None)
+        memory_RD = self.encoder_norm(x_RD)
+        x_ND = self.embed_target(batch.target_in_N, batch.target_rows)
+        for decoder in self.decoder_layers:
+            keys_values = decoder.source_attention.project_packed_memory(memory_RD, batch.source_rows)
+            x_ND = decoder(x_ND, batch.target_rows, keys_values, None)
+        hidden_ND: Tensor = self.decoder_norm(x_ND)
+        return hidden_ND
 
     @property
     def output_weight(self) -> Tensor:

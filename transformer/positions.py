@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.config import ModelConfig
+from transformer.packed import Packed
 from transformer.unpadded import Rows
 
 
@@ -28,7 +29,7 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.register_buffer("table", sinusoids(config.max_positions, config.d_model), persistent=False)
 
-    def forward(self, x_RD: Tensor, rows: Rows, first: int = 0) -> Tensor:
+    def forward(self, x_RD: Tensor, rows: Rows | Packed, first: int = 0) -> Tensor:
         """Add to each embedding the encoding of its position; a sentence begins at position `first`."""
         end = first + rows.length
         if end > self.table.size(0):
@@ -43,7 +44,7 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.table = nn.Parameter(torch.empty(config.max_positions, config.d_model))
 
-    def forward(self, x_RD: Tensor, rows: Rows, first: int = 0) -> Tensor:
+    def forward(self, x_RD: Tensor, rows: Rows | Packed, first: int = 0) -> Tensor:
         """As `SinusoidalPositions.forward`."""
         end = first + rows.length
         if end > self.table.size(0):
@@ -54,10 +55,9 @@ class LearnedPositions(nn.Module):
         return x_RD + at_positions(self.table, rows, first)
 
 
-def at_positions(table: Tensor, rows: Rows, first: int) -> Tensor:
+def at_positions(table: Tensor, rows: Rows | Packed, first: int) -> Tensor:
     """(R, D): for each row the entry of the table at its position."""
-    positions_T = torch.arange(first, first + rows.length, device=table.device)
-    return F.embedding(rows.pack(positions_T.expand(rows.sentences, -1)), table)
+    return F.embedding(rows.positions(table.device, first), table)
 
 
 def positions(config: ModelConfig) -> nn.Module:

@@ -43,6 +43,10 @@ class Rectangle:
         """(R, ...) to (B, T, ...)."""
         return x_R.view(self.sentences, self.length, *x_R.shape[1:])
 
+    def positions(self, device: torch.device, first: int = 0) -> Tensor:
+        """(R): each row's position; a sentence begins at `first`."""
+        return self.pack(torch.arange(first, first + self.length, device=device).expand(self.sentences, -1))
+
 
 @dataclass(frozen=True)
 class Unpadded:
@@ -90,6 +94,10 @@ class Unpadded:
         """(R, ...) to (B, T, ...)."""
         out: Tensor = _Take.apply(x_R, self.row_BT, self.place_R, self.spare_X)  # type: ignore[no-untyped-call]
         return out.view(self.sentences, self.length, *x_R.shape[1:])
+
+    def positions(self, device: torch.device, first: int = 0) -> Tensor:
+        """As `Rectangle.positions`."""
+        return self.pack(torch.arange(first, first + self.length, device=device).expand(self.sentences, -1))
 
 
 Rows = Rectangle | Unpadded

@@ -1,15 +1,15 @@
 """One update of the weights (section 5): the same on any number of workers.
 
 The loss is a mean over all real target tokens of the update, on whichever worker. Gradients of all parameters are one
-flat buffer, at whose end each micro-batch has a place for its loss: one sum over the workers carries everything. Before
-a micro-batch the generator is seeded from (seed, position in the stream), so dropout does not depend on the worker.
+flat buffer, at whose end each micro-batch has a place for its loss: one sum over the workers carries everything.
+Dropout is a function of (seed, position of the micro-batch in the stream), so it does not depend on the worker.
 """
 
 # M micro-batches of the update, over all workers
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from transformer.config import TrainingConfig
 from transformer.cpu.linear import prepacked
 from transformer.loss import smoothed_cross_entropy
 from transformer.model import Transformer
+from transformer.packed import PackedBatch
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,13 @@ class MicroBatch(NamedTuple):
     place: int
     position: int
     batch: Batch
+
+
+class PackedMicroBatches(NamedTuple):
+    """Several of them, to go through the model at once."""
+
+    places: Sequence[int]
+    batch: PackedBatch
 
 
 class Outcome(NamedTuple):
@@ -80,24 +88,50 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam
     return torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.epsilon, fused=True)
 
 
-def seed_for(seed: int, position: int) -> None:
-    """Make the random numbers of a micro-batch a function of its position in the stream."""
-    torch.manual_seed(int(np.random.SeedSequence((seed, position)).generate_state(1, np.uint64)[0] >> 1))
+def seed_for(seed: int, position: int) -> int:
+    """What a micro-batch's random numbers come from, 63 bits: a function of its position in the stream."""
+    return int(np.random.SeedSequence((seed, position)).generate_state(1, np.uint64)[0] >> 1)
 
 
-def batch_losses(model: Transformer, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
+def packed(micro_batches: Sequence[MicroBatch], seed: int) -> PackedMicroBatches:
+    keys = [seed_for(seed, each.position) for each in micro_batches]
+    return PackedMicroBatches(
+        [each.place for each in micro_batches], PackedBatch.of([each.batch for each in micro_batches], keys)
+    )
+
+
+def batch_losses(model: Transformer, batch: Batch | PackedBatch, smoothing: float) -> tuple[Tensor, Tensor]:
     """Smoothed and plain loss of a batch, sums over its real target tokens."""
     return smoothed_cross_entropy(model.hidden_rows(batch), model.output_weight, batch.gold_N, smoothing)
 
 
+def packed_losses(model: Transformer, batch: PackedBatch, smoothing: float) -> tuple[Tensor, Tensor]:
+    """The same of each micro-batch, (P) for P of them: the scores of one at a time are in memory."""
+    parts = zip(model.hidden_rows(batch).split(batch.tokens), batch.gold_N.split(batch.tokens), strict=True)
+    losses = [smoothed_cross_entropy(hidden, model.output_weight, gold, smoothing) for hidden, gold in parts]
+    smoothed, plain = zip(*losses, strict=True)
+    return torch.stack(smoothed), torch.stack(plain)
+
+
 def accumulate(
-    model: Transformer, gradients: Gradients, micro_batch: MicroBatch, *, tokens: int, config: TrainingConfig
+    model: Transformer,
+    gradients: Gradients,
+    part: MicroBatch | PackedMicroBatches,
+    *,
+    tokens: int,
+    config: TrainingConfig,
 ) -> None:
-    """Add one micro-batch's share of the update's gradient. `tokens` are those of the whole update."""
-    seed_for(config.seed, micro_batch.position)
-    loss, nll = batch_losses(model, micro_batch.batch, config.label_smoothing)
+    """Add the share of what goes through the model at once. `tokens` are those of the whole update."""
+    if isinstance(part, PackedMicroBatches):
+        losses_P, nlls_P = packed_losses(model, part.batch, config.label_smoothing)
+        (losses_P.sum() / tokens).backward()
+        for place, loss, nll in zip(part.places, losses_P.detach(), nlls_P, strict=True):
+            gradients.losses_M2[place] = torch.stack((loss, nll))
+        return
+    torch.manual_seed(seed_for(config.seed, part.position))
+    loss, nll = batch_losses(model, part.batch, config.label_smoothing)
     (loss / tokens).backward()
-    gradients.losses_M2[micro_batch.place] = torch.stack((loss.detach(), nll))
+    gradients.losses_M2[part.place] = torch.stack((loss.detach(), nll))
 
 
 def gather(gradients: Gradients, ranks: Ranks, clip_norm: float | None) -> Outcome:
@@ -113,7 +147,7 @@ def update(
     model: Transformer,
     optimizer: torch.optim.Optimizer,
     gradients: Gradients,
-    micro_batches: Iterable[MicroBatch],
+    micro_batches: Iterable[MicroBatch | PackedMicroBatches],
     *,
     count: int,
     tokens: int,
@@ -121,14 +155,15 @@ def update(
     config: TrainingConfig,
     ranks: Ranks,
 ) -> Outcome:
-    """One update over this rank's `count` micro-batches. Weights stay as they are where the gradient is not finite.
+    """One update over this rank's micro-batches, in `count` parts.
 
-    On a GPU they do so only if such updates are to be skipped: else training stops when it next looks at the losses.
+    Weights stay as they are where the gradient is not finite. On a GPU they do so only if such updates are to be
+    skipped: else training stops when it next looks at the losses.
     """
     gradients.buffer.zero_()
     with prepacked(model.matrices(), micro_batches=count):
-        for micro_batch in micro_batches:
-            accumulate(model, gradients, micro_batch, tokens=tokens, config=config)
+        for part in micro_batches:
+            accumulate(model, gradients, part, tokens=tokens, config=config)
     outcome = gather(gradients, ranks, config.clip_norm)
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
@@ -150,7 +185,9 @@ def step_unless_bad(optimizer: torch.optim.Optimizer, norm: Tensor | None) -> No
 
 
 @torch.no_grad()
-def evaluate(model: Transformer, batches: Iterable[Batch], smoothing: float, ranks: Ranks) -> tuple[float, float]:
+def evaluate(
+    model: Transformer, batches: Iterable[Batch | PackedBatch], smoothing: float, ranks: Ranks
+) -> tuple[float, float]:
     """Mean smoothed and plain loss per real target token, without dropout, over all workers' batches."""
     was_training = model.training
     model.eval()

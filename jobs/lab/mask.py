@@ -150,7 +150,7 @@ def masked_scores(model: Transformer, target_BT: Tensor) -> Tensor:
     """(T, T): a score as the model's softmax takes it. Where that gives exactly 0, the score it took was -inf."""
     attention = model.decoder_layers[0].self_attention
     rows = Rectangle.of(target_BT)
-    x_RD = model.embed_target(target_BT, rows)
+    x_RD = model.embed_target(rows.pack(target_BT), rows)
     queries_BHTK, (keys_BHSK, _) = attention.project(x_RD, rows)
     weights_BHTS = attention.weights(x_RD, rows, causal=True)
     raw_BHTS = scores(queries_BHTK, keys_BHSK)

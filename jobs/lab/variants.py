@@ -14,10 +14,11 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from transformer.attention import KeysValues, SelfAttention
+from transformer.attention import KeysValues, PackedKeysValues, SelfAttention
 from transformer.config import ModelConfig
 from transformer.layers import DecoderLayer, Residual
 from transformer.model import Transformer
+from transformer.packed import Packed
 from transformer.unpadded import Rows, Unpadded
 
 Norm = Literal["layer", "batch", "none"]
@@ -35,7 +36,9 @@ class UnscaledSelfAttention(SelfAttention):
 class UnmaskedDecoderLayer(DecoderLayer):
     """A decoder layer in which every position sees all of its sentence, the future too (section 3.2.3 undone)."""
 
-    def forward(self, x_RD: Tensor, rows: Rows, memory: KeysValues, keep: Tensor | None) -> Tensor:
+    def forward(
+        self, x_RD: Tensor, rows: Rows | Packed, memory: KeysValues | PackedKeysValues, keep: Tensor | None
+    ) -> Tensor:
         real = real_places(rows) if isinstance(rows, Unpadded) else None
         return self.sublayers(x_RD, rows, memory, keep, lambda x_RD: self.self_attention(x_RD, rows, real))
 
@@ -87,7 +90,7 @@ class Around(nn.Module):
         }
         self.norm, self.residual, self.pre = made[norm](), residual, pre
 
-    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x: Tensor, rows: Rows | Packed, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         out = sublayer(self.norm(x) if self.pre else x)
         out = x + out if self.residual else out
         return out if self.pre else cast(Tensor, self.norm(out))

@@ -3,7 +3,7 @@
 One 64-bit random number decides four elements, 16 bits each. So the rate is a multiple of 2^-16 (0.1 becomes 0.100006),
 and what is kept is scaled by exactly the share that is kept. Masks are bytes, which PyTorch vectorises and truth values
 it does not. The draws are not those of `F.dropout` with the same seed, by design, so there is no switch: tests hold the
-rate, the scale and the independence of the draws. On a GPU `F.dropout` is used.
+rate, the scale and the independence of the draws. `Dropout` (transformer/dropout.py) says where it is used.
 """
 
 from __future__ import annotations
@@ -11,27 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
 LEVELS = 2**16
 
 
-class Dropout(nn.Module):
-    """In training, sets each element to 0 with probability `rate` and scales the others up; else the identity."""
-
-    def __init__(self, rate: float) -> None:
-        super().__init__()
-        self.rate = rate
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.rate == 0:
-            return x
-        if x.device.type != "cpu":
-            return F.dropout(x, self.rate)
-        dropped = round(self.rate * LEVELS)
-        out: Tensor = _Drop.apply(x, draw(x.shape, dropped), LEVELS / (LEVELS - dropped))  # type: ignore[no-untyped-call]
-        return out
+def drop(x: Tensor, rate: float) -> Tensor:
+    """Set each element to 0 with probability `rate` and scale the others up."""
+    dropped = round(rate * LEVELS)
+    out: Tensor = _Drop.apply(x, draw(x.shape, dropped), LEVELS / (LEVELS - dropped))  # type: ignore[no-untyped-call]
+    return out
 
 
 def draw(shape: torch.Size, dropped: int) -> Tensor:
