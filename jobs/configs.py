@@ -247,13 +247,18 @@ class TrainResources:
     cpus_per_worker: float = 1
     gpus_per_worker: float = 0
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # tf32: products of a GPU in 10 bits; bf16: mixed precision
-    compile: bool = False
+    micro_batches_per_pass: int | None = None  # packed, where the GPU can (A100 and newer, bf16); None: one, padded
+    compile: bool = False  # packed micro-batches only
     copy_shards: bool = False  # to each node's disk while training reads them from an object store, as it has room
     max_failures: int = 3  # lost workers or nodes survived before the step is called failed
 
     def __post_init__(self) -> None:
         require(self.workers >= 1, f"train.workers must be at least 1, not {self.workers}")
         require(self.cpus_per_worker > 0, f"train.cpus_per_worker must be above 0, not {self.cpus_per_worker}")
+        require(
+            self.micro_batches_per_pass is None or self.micro_batches_per_pass >= 1,
+            f"train.micro_batches_per_pass must be at least 1, not {self.micro_batches_per_pass}",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

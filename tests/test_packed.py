@@ -156,10 +156,12 @@ def test_evaluation_is_the_same() -> None:
 
 
 def test_heads_that_the_kernel_does_not_take_are_not_packed() -> None:
-    assert can_pack(ModelConfig())
-    assert can_pack(ModelConfig(d_model=1024, d_ff=4096, num_heads=16))
+    cpu = torch.device("cpu")
+    assert can_pack(ModelConfig(), cpu, bf16=True)
+    assert can_pack(ModelConfig(d_model=1024, d_ff=4096, num_heads=16), cpu, bf16=True)
     others = [{"num_heads": 1}, {"d_k": 16, "d_v": 64}, {"attention_dropout": 0.1}, {"d_k": 20, "d_v": 20}]
-    assert not any(can_pack(replace(ModelConfig(), **other)) for other in others)  # type: ignore[arg-type]
+    assert not any(can_pack(replace(ModelConfig(), **other), cpu, bf16=True) for other in others)  # type: ignore[arg-type]
+    assert not can_pack(ModelConfig(), torch.device("cuda"), bf16=False), "the kernel knows no single precision"
 
 
 def test_packed_rows_hold_whole_sentences() -> None:

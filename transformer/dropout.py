@@ -16,8 +16,7 @@ from transformer.cpu.dropout import LEVELS, drop
 from transformer.packed import Packed
 from transformer.unpadded import Rows
 
-GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # the constants of SplitMix64, as signed numbers
-FIRST, SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
+FIRST, SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64  # of SplitMix64, as signed numbers
 SITES = 2**20  # quarters of a row, at most: numbers of two places never meet
 
 
@@ -54,7 +53,7 @@ def drop_by_key(x_RD: Tensor, key_R: Tensor, site: int, rate: float) -> Tensor:
 def draws(key_R: Tensor, site: int, width: int) -> Tensor:
     """A random number of 16 bits, with sign, for each row and column: (R, D)."""
     quarter_Q = torch.arange(-(-width // 4), device=key_R.device) + site * SITES
-    x_RQ = key_R[:, None] + quarter_Q * GOLDEN
+    x_RQ = key_R[:, None] ^ quarter_Q
     x_RQ = (x_RQ ^ shift(x_RQ, 30)) * FIRST
     x_RQ = (x_RQ ^ shift(x_RQ, 27)) * SECOND
     drawn_RD: Tensor = (x_RQ ^ shift(x_RQ, 31)).view(torch.int16)
@@ -63,4 +62,4 @@ def draws(key_R: Tensor, site: int, width: int) -> Tensor:
 
 def shift(x: Tensor, bits: int) -> Tensor:
     """To the right, zeros from the left."""
-    return (x >> bits) & (2 ** (64 - bits) - 1)
+    return x.bitwise_right_shift(bits).bitwise_and(2 ** (64 - bits) - 1)

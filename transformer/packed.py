@@ -113,7 +113,12 @@ def row_keys(key: int, rows: int) -> Tensor:
     return torch.from_numpy((x ^ (x >> np.uint64(31))).view(np.int64))
 
 
-def can_pack(config: ModelConfig) -> bool:
-    """Whether the attention kernel takes such heads. Others train on rectangles (transformer/unpadded.py)."""
+def can_pack(config: ModelConfig, device: torch.device, *, bf16: bool) -> bool:
+    """Whether the attention kernel takes this. If not, training is on rectangles (transformer/unpadded.py).
+
+    On a CPU eq. (1) is computed by a mask over all rows: for tests, because its memory is the rows' square.
+    """
+    if device.type == "cuda" and not (bf16 and torch.cuda.get_device_capability(device) >= LEAST_CAPABILITY):
+        return False
     width = config.key_width
     return config.attention_dropout == 0 and width == config.value_width and width % 8 == 0 and width <= WIDEST_HEAD

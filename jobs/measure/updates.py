@@ -15,11 +15,21 @@ from typing import Any
 import numpy as np
 import torch
 
+from jobs.train.packing import compile_model
 from transformer.batching import Batch, collate
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.flops import flops_per_target_token
 from transformer.model import Transformer
-from transformer.update import Gradients, MicroBatch, Ranks, batch_losses, make_optimizer, update
+from transformer.packed import PackedBatch, can_pack
+from transformer.update import (
+    Gradients,
+    MicroBatch,
+    PackedMicroBatches,
+    Ranks,
+    batch_losses,
+    make_optimizer,
+    update,
+)
 
 LENGTH = 30  # subwords of a sentence on average, END counted, as in WMT
 WARM_UP = 3  # updates before the clock starts
@@ -54,15 +64,22 @@ class Trial:
         self.model = Transformer(config, vocabulary_size).to(device).train()
         self.optimizer = make_optimizer(self.model, CONFIG)
         self.gradients = Gradients(self.model, ranks.world_size)
+        self.packs = device.type == "cuda" and can_pack(config, device, bf16=bf16)
+
+    def on_device(self, batch: Batch) -> Batch | PackedBatch:
+        """As training has it there."""
+        return (PackedBatch.of([batch], [CONFIG.seed]) if self.packs else batch).to(self.device)
 
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16)
 
     def update(self, batch: Batch) -> None:
         """Of one micro-batch for each worker."""
+        made, place = self.on_device(batch), self.ranks.rank
+        part = PackedMicroBatches([place], made) if isinstance(made, PackedBatch) else MicroBatch(place, 0, made)
         with self.autocast():
             update(
-                self.model, self.optimizer, self.gradients, [MicroBatch(self.ranks.rank, 0, batch.to(self.device))],
+                self.model, self.optimizer, self.gradients, [part],
                 count=1, tokens=batch.target_tokens * self.ranks.world_size, learning_rate=1e-4, config=CONFIG,
                 ranks=self.ranks,
             )  # fmt: skip
@@ -93,7 +110,7 @@ class Trial:
 
         for seed in range(updates):
             batch = made_up(self.vocabulary_size, tokens, seed)
-            on_device = timed("copy", partial(batch.to, self.device))
+            on_device = timed("copy", partial(self.on_device, batch))
             with self.autocast():
                 loss, _ = timed("forward", partial(batch_losses, self.model, on_device, CONFIG.label_smoothing))
             timed("backward", (loss / batch.target_tokens).backward)
@@ -105,7 +122,7 @@ class Trial:
     def against_cpu(self) -> dict[str, float]:
         """How far loss and gradient, without dropout, are from those of the CPU in single precision: relative."""
         batch = made_up(self.vocabulary_size, COMPARED_TOKENS, seed=99)
-        here = loss_and_gradient(self.model, batch, self.device, self.bf16)
+        here = loss_and_gradient(self.model, self.on_device(batch), self.device, self.bf16)
         cpu = torch.device("cpu")
         there = loss_and_gradient(deepcopy(self.model).to(cpu), batch, cpu, bf16=False)
         self.gradients = Gradients(self.model, self.ranks.world_size)  # its views are the parameters' gradients again
@@ -113,11 +130,13 @@ class Trial:
         return {"loss_apart": abs(here[0] - there[0]) / abs(there[0]), "gradient_apart": float(apart)}
 
 
-def loss_and_gradient(model: Transformer, batch: Batch, device: torch.device, bf16: bool) -> tuple[float, torch.Tensor]:
+def loss_and_gradient(
+    model: Transformer, batch: Batch | PackedBatch, device: torch.device, bf16: bool
+) -> tuple[float, torch.Tensor]:
     gradients = Gradients(model, 1)
     model.eval()
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
-        loss, _ = batch_losses(model, batch.to(device), CONFIG.label_smoothing)
+        loss, _ = batch_losses(model, batch, CONFIG.label_smoothing)
     (loss / batch.target_tokens).backward()
     model.train()
     return float(loss.detach()) / batch.target_tokens, gradients.buffer[: gradients.size].clone()
@@ -132,15 +151,13 @@ def measure_model(trial: Trial, tokens: int, updates: int, *, compiled: bool) ->
         "milliseconds": trial.phases(tokens, max(3, updates // 4)),
         **trial.against_cpu(),
     }
-    if compiled:
+    if compiled and trial.packs:
         found["compiled_tokens_per_second"] = compiled_rate(trial, tokens, updates)
     return found
 
 
 def compiled_rate(trial: Trial, tokens: int, updates: int) -> float | str:
     """The same with torch.compile, or why it does not work here."""
-    trial.model.hidden_rows = torch.compile(trial.model.hidden_rows, dynamic=True)  # type: ignore[method-assign]
-    try:
-        return trial.rate(tokens, updates)
-    except Exception as error:  # of the compiler: each backend has its own
-        return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    problem = compile_model(trial.model, trial.device, trial.autocast())
+    trial.gradients = Gradients(trial.model, trial.ranks.world_size)  # its views are the parameters' gradients again
+    return trial.rate(tokens, updates) if problem is None else problem

@@ -108,6 +108,7 @@ def make_plan(config: TrainConfig, shards: Artifact, dev: Artifact, place: Artif
         precision=on.train.precision,
         compile=on.train.compile,
         copy_shards=on.train.copy_shards,
+        micro_batches_per_pass=on.train.micro_batches_per_pass,
     )
 
 

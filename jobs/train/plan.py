@@ -26,6 +26,7 @@ class Plan:
     precision: Literal["fp32", "tf32", "bf16"]
     compile: bool
     copy_shards: bool = False
+    micro_batches_per_pass: int | None = None
 
 
 def micro_batches_per_update(tokens_per_update: int, micro_batch_tokens: int) -> int:

@@ -27,13 +27,15 @@ from jobs.events import Event, Metrics, Note, Progress
 from jobs.train.checkpoints import Saver, last_checkpoint, retention
 from jobs.train.curve import Curve, NotFinite, Point, Standing, flops_by_row
 from jobs.train.mailbox import Mailbox
+from jobs.train.packing import compile_model, on_device, passes
 from jobs.train.plan import Plan, assign_by_cost
 from jobs.train.stream import Stream, read_ahead, read_index
 from transformer import checkpoint
 from transformer.batching import Batch
 from transformer.model import Transformer, count_parameters
+from transformer.packed import PackedBatch, can_pack
 from transformer.schedule import learning_rate
-from transformer.update import Gradients, MicroBatch, Ranks, evaluate, make_optimizer, update
+from transformer.update import Gradients, MicroBatch, PackedMicroBatches, Ranks, evaluate, make_optimizer, update
 
 REPORT_SECONDS = 1.0
 PREEMPTION_SECONDS = 5.0  # between two questions whether a node is about to be taken away
@@ -75,6 +77,7 @@ class Worker:
         self.device: torch.device = ray.train.torch.get_device()
         if self.device.type == "cuda":
             torch.set_float32_matmul_precision("highest" if plan.precision == "fp32" else "high")  # high: TF32
+            torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a plan for every shape: seconds each
         else:
             torch.set_num_threads(plan.threads)
         self.index = read_index(plan.shards)
@@ -83,28 +86,35 @@ class Worker:
         self.stream = Stream(self.index, self.config.seed, plan.per_update)
         self.flops = flops_by_row(self.index, plan.model, plan.vocabulary_size)
         self.own_places = lru_cache(maxsize=64)(self._own_places)  # needed by the reader, and again by the update
+        self._unsent: list[Event] = []
+        self.per_pass = self._micro_batches_per_pass()
         self.model = self._build()
         self.optimizer = make_optimizer(self.model, self.config)
         self.gradients = Gradients(self.model, plan.per_update)
         self.saver = Saver(plan.run, ranks.rank, self.config)
-        self._unsent: list[Event] = []
         self._reported_at = 0.0  # when the driver last got a report
         self._at = 0  # position of the micro-batch at work
         self.curve = self._restore()
         self._saved = self.curve.standing.update
-        self._preemption_checked = (
-            self._saved,
-            time.perf_counter(),
-        )  # update and time of the last check for preemptions
+        self._preemption_checked = (self._saved, time.perf_counter())  # update and time of the last check
         self._check_preemption_from = self._saved + 1
         self._leaving: list[str] = []  # nodes whose preemption a checkpoint was saved for
 
     def _build(self) -> Transformer:
         torch.manual_seed(self.config.seed)  # the same initial weights on every rank
         model = Transformer(self.plan.model, self.plan.vocabulary_size).to(self.device).train()
-        if self.plan.compile:
-            model.hidden_rows = torch.compile(model.hidden_rows, dynamic=True)  # type: ignore[method-assign]
+        problem = compile_model(model, self.device, self._autocast()) if self.plan.compile and self.per_pass else None
+        if problem is not None:
+            self.send(Note(f"Training goes on without torch.compile, more slowly: {problem}"))
         return model
+
+    def _micro_batches_per_pass(self) -> int | None:
+        """None: micro-batches are not packed."""
+        wanted = self.plan.micro_batches_per_pass
+        if wanted is None or can_pack(self.plan.model, self.device, bf16=self.plan.precision == "bf16"):
+            return wanted
+        self.send(Note("Micro-batches go through one by one, padded: this GPU, precision or width of head packs none."))
+        return None
 
     def _restore(self) -> Curve:
         self.saver.register_unknown()
@@ -145,9 +155,9 @@ class Worker:
         finally:
             self._report(at_once=True)
 
-    def _update(self, number: int, ahead: Iterator[MicroBatch]) -> None:
+    def _update(self, number: int, ahead: Iterator[MicroBatch | PackedMicroBatches]) -> None:
         rows = self.stream.rows(number)
-        count = len(self.own_places(number))
+        count = len(self._passes(number))
         with self._autocast(), self._memory_guard(number):
             outcome = update(
                 self.model,
@@ -168,20 +178,25 @@ class Worker:
         """Which of an update's micro-batches are this rank's."""
         return assign_by_cost(self.flops[self.stream.rows(number)].tolist(), self.ranks.world_size)[self.ranks.rank]
 
-    def _micro_batches(self, first: int) -> Generator[MicroBatch]:
+    def _passes(self, number: int) -> list[list[int]]:
+        """This rank's places of an update, by what goes through the model at once."""
+        return passes(self.own_places(number), self.per_pass)
+
+    def _micro_batches(self, first: int) -> Generator[MicroBatch | PackedMicroBatches]:
         """This rank's micro-batches from update `first` on, read ahead."""
 
-        def places() -> Iterator[tuple[int, int]]:
+        def places() -> Iterator[list[tuple[int, int]]]:
             for number in range(first, self.config.steps + 1):
-                for place in self.own_places(number):
-                    yield place, self.stream.positions(number)[place]
+                positions = self.stream.positions(number)
+                yield from ([(place, positions[place]) for place in each] for each in self._passes(number))
 
-        rows = (self.stream.row(position) for _, position in places())
-        pin, copy = self.device.type == "cuda", self.plan.copy_shards
+        rows = (self.stream.row(position) for each in places() for _, position in each)
+        pin, copy = self.device.type == "cuda" and not self.per_pass, self.plan.copy_shards
         with closing(read_ahead(self.plan.shards, self.index, rows, pin=pin, copy=copy)) as batches:
-            for (place, position), batch in zip(places(), batches, strict=True):
-                self._at = position
-                yield MicroBatch(place, position, batch.to(self.device))
+            for each in places():
+                made = [MicroBatch(place, position, next(batches)) for place, position in each]
+                self._at = made[0].position
+                yield on_device(made, self.device, pack=self.per_pass is not None, seed=self.config.seed)
 
     def _rate(self, number: int) -> float:
         factor, warmup = self.config.learning_rate, self.config.warmup
@@ -215,12 +230,12 @@ class Worker:
             self.curve.pause()
         self.send(as_metrics(point))
 
-    def _dev_batches(self) -> Iterator[Batch]:
+    def _dev_batches(self) -> Iterator[Batch | PackedBatch]:
         rows = range(self.ranks.rank, len(self.dev_index), self.ranks.world_size)
-        pin = self.device.type == "cuda"
+        pin = self.device.type == "cuda" and not self.per_pass
         with closing(read_ahead(self.plan.dev, self.dev_index, rows, pin=pin)) as batches:
             for batch in batches:
-                yield batch.to(self.device)
+                yield (PackedBatch.of([batch], [0]) if self.per_pass else batch).to(self.device)
 
     def _save(self) -> None:
         self._collect()
@@ -259,7 +274,8 @@ class Worker:
                 raise
             raise UserError(
                 f"Out of memory at update {number:,} in {self._name(self._at)}. {self._last_good()} Lower "
-                f"shards.micro_batch_tokens: an update keeps its size, in more and smaller micro-batches."
+                f"shards.micro_batch_tokens: an update keeps its size, in more and smaller micro-batches. (On a GPU "
+                f"first lower train.micro_batches_per_pass in the profile.)"
             ) from error
 
     def _report(self, *, at_once: bool = False) -> None:
