@@ -115,6 +115,16 @@ def test_one_two_and_four_workers_train_the_same_model(bench: Bench) -> None:
 
 
 @ray_test
+def test_packed_micro_batches_train_the_same_model_on_any_number_of_workers(bench: Bench) -> None:
+    """With dropout on: one by one on two workers, three at a time on one. Its dropout is not that of padded ones."""
+    one_by_one = bench.train("packed-2", on(2, micro_batches_per_pass=1))
+    together = bench.train("packed-1", on(1, micro_batches_per_pass=3))
+    assert_same(one_by_one, together, exactly=False)
+    assert curve(together)[5]["loss"] != pytest.approx(curve(bench.straight(1))[5]["loss"], rel=1e-6)
+    assert curve(together)[-1]["dev_loss"] == pytest.approx(curve(bench.straight(1))[-1]["dev_loss"], rel=0.1)
+
+
+@ray_test
 def test_what_a_finished_run_leaves(bench: Bench) -> None:
     out = bench.straight(1)
     names = [entry["path"] for entry in out.read_json("checkpoints.json")]
