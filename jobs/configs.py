@@ -7,10 +7,12 @@ Two kinds of field are not taken as they stand into a step's fingerprint:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require
+from transformer.tree_symbols import Tags
 
 WHERE = {"identity": "where"}
 CONTENT = {"identity": "content"}
@@ -42,6 +44,10 @@ class Corpus:
     def look_in(self, directory: str | None) -> Self:
         """The same corpus, with its files looked for in a directory first."""
         return self
+
+    def form(self) -> Mapping[str, str]:
+        """What its about.json says of the target side where that is no text."""
+        return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +133,36 @@ class SacrebleuSet(Corpus):
 
     def known_pairs(self) -> int | None:
         return self.lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeCount:
+    """How many trees a part of a treebank is known to have."""
+
+    name: str
+    files: tuple[str, ...]
+    trees: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreesCorpus(Corpus):
+    """Penn-bracket trees of the user's (section 6.3). A pair is a sentence and its tree, written as symbols."""
+
+    kind: ClassVar[str] = "trees"
+    sentence_tokens: ClassVar[float] = 60.0
+
+    files: tuple[str, ...] = content()  # directories, globs, archives (with #folder inside), files
+    tags: Tags = "XX"  # what stands for a word in the target
+    known_counts: tuple[TreeCount, ...] = where(())  # checked before anything is read
+    expected: int | None = where()  # trees, where it is known
+    source_language: str = "en"
+    target_language: str = "trees"
+
+    def known_pairs(self) -> int | None:
+        return self.expected
+
+    def form(self) -> Mapping[str, str]:
+        return {"targets": "trees", "tags": self.tags}
 
 
 # --- vocabulary ------------------------------------------------------------------------------

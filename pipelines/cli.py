@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
 
     results = _command(commands, "results", "results:results", "the scores of finished runs, from MLflow")
     results.add_argument("recipe", nargs="?", metavar="RECIPE", help="only this recipe's")
-    results.add_argument("--table", type=int, choices=(2, 3), help="a table of the paper, ours beside it")
+    results.add_argument("--table", type=int, choices=(2, 3, 4), help="a table of the paper, ours beside it")
     results.add_argument("--lab", action="store_true", help="the lab's claims, figures and verdicts")
     results.add_argument("--best", metavar="METRIC", help="the one run with the best METRIC (bleu, chrf, perplexity)")
     results.add_argument("--where", metavar="FILTER", help="an MLflow filter, e.g. \"params.num_heads = '8'\"")
@@ -111,6 +111,20 @@ def _using_a_model(commands: Commands) -> None:
     _set(translate)
     _json(translate)
     _workspace(translate)
+
+    parse = _command(commands, "parse", "parse:parse", "sentences to trees, with a trained parsing model")
+    parse.add_argument("model", metavar="RECIPE|DIR", help="a recipe that was run, or a model directory")
+    parse.add_argument("text", nargs="*", metavar="TEXT", help="sentences; without any, lines of standard input")
+    parse.add_argument("--input", metavar="FILE", help="parse a file, line by line")
+    parse.add_argument("--words", action="store_true", help="a text's words stand apart already: cut it at blanks only")
+    parse.add_argument("--pretty", action="store_true", help="a tree over several lines, indented")
+    parse.add_argument("--svg", metavar="FILE", help="draw the trees (.svg)")
+    parse.add_argument("--free", action="store_true", help="any output, repaired where it is no tree (the paper's way)")
+    parse.add_argument("--beam", type=int, help="hypotheses kept at each step (21)")
+    parse.add_argument("--alpha", type=float, help="length penalty (0.3)")
+    _set(parse)
+    _json(parse)
+    _workspace(parse)
 
     export = _command(commands, "export", "export:export", "a trained model for another engine")
     export.add_argument("model", metavar="RECIPE|DIR")
@@ -244,7 +258,7 @@ def _json(command: argparse.ArgumentParser) -> None:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Sentences to translate may stand behind options too, where argparse by itself no longer expects them."""
     args, rest = parser().parse_known_args(arguments)
-    if rest and (args.command != "translate" or any(word.startswith("--") for word in rest)):
+    if rest and (args.command not in ("translate", "parse") or any(word.startswith("--") for word in rest)):
         parser().error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         args.text = [*args.text, *rest]

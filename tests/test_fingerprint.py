@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recipe_settings import settings_of
 from step_job import FileConfig, Inner, StepConfig, stage
 
 from jobs.errors import UserError
@@ -93,19 +94,6 @@ def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
 def test_what_is_not_plain_data_is_refused() -> None:
     with pytest.raises(TypeError, match="plain data"):
         canonical({"a": object()})
-
-
-def settings_of(name: str, tmp_path: Path) -> list[str]:
-    """What a recipe needs to be told before it can be planned: `files` wants text, of which the content counts."""
-    if name != "files":
-        return []
-    told = []
-    for split in ("train", "dev", "test"):
-        for side in ("source", "target"):
-            file = tmp_path / f"{split}.{side}"
-            file.write_text(f"a {side} of {split}\n")
-            told.append(f"corpus.{split}_{side}={file}")
-    return told
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from recipe_settings import NEEDS_FILES
 
 from jobs.errors import UserError
 from pipelines.recipes.recipes import DEMO, RECIPES, Choice
@@ -95,7 +96,7 @@ def another(value: Any, hint: Any) -> str:
     return str(value / 2 if value else 0.5) if kind is float else "another"
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if name != "files"])
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in NEEDS_FILES])
 def test_every_recipe_honours_every_setting_or_refuses_it(name: str) -> None:
     recipe = RECIPES[name]
     plain = {step.key for step in in_order([recipe.step()])}

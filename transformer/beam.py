@@ -28,6 +28,7 @@ from transformer.batching import Ragged, collate, padded
 from transformer.config import END, PAD, START, SearchConfig
 from transformer.decoder_cache import DecoderCache
 from transformer.model import Transformer
+from transformer.well_formed import Sentence, TreeSymbols, WellFormed
 
 NEVER = -math.inf
 BLOCK = 64  # logits whose maximum is taken first
@@ -44,6 +45,13 @@ class Hypothesis:
     log_probability: float
 
 
+class Trees(NamedTuple):
+    """What a search among well-formed trees needs to know: the symbols, and the words of each source."""
+
+    symbols: TreeSymbols
+    sentences: Sequence[Sentence]
+
+
 class Forced(NamedTuple):
     """The probability of a given translation; `tokens` counts END. Perplexity: exp(-log_probability / tokens)."""
 
@@ -58,21 +66,33 @@ def length_penalty(length: int | Tensor, alpha: float) -> Tensor:
 
 @torch.inference_mode()
 def search(
-    model: Transformer, sources: Sequence[Sequence[int]], config: SearchConfig, watch: Watch | None = None
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    config: SearchConfig,
+    watch: Watch | None = None,
+    trees: Trees | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best translations of each source (bare subword ids), best first. `watch` is shown every step."""
+    """The `n_best` best translations of each source (bare subword ids), best first. `watch` is shown every step.
+
+    With `trees` nothing but well-formed trees over the words of each source is considered.
+    """
     if not sources:
         return []
     device = model.output_weight.device
     source_NS = torch.from_numpy(padded(Ragged.of(sources), last=END)).to(device)
+    limits = [output_limit(model, len(ids), config) for ids in sources]
+    if trees is not None:
+        limits = [max(limit, each.symbols + 2) for limit, each in zip(limits, trees.sentences, strict=True)]
+    limits_N = torch.tensor(limits, device=device)
     batch = _Batch(
         cache=DecoderCache(model, source_NS),
         index_N=torch.arange(len(sources), device=device),
-        limits_N=torch.tensor([output_limit(model, len(ids), config) for ids in sources], device=device),
+        limits_N=limits_N,
         scores_NW=torch.zeros(len(sources), 1, dtype=torch.float64, device=device),
         history_NWT=torch.full((len(sources), 1, 1), START, device=device),
         finished=[_Finished(config.n_best) for _ in sources],
         watch=watch,
+        well_formed=WellFormed(trees.symbols, trees.sentences, limits_N) if trees is not None else None,
     )
     while batch.index_N.numel():
         batch.advance(model, config)
@@ -137,6 +157,7 @@ class _Batch:
     history_NWT: Tensor  # subwords, START first
     finished: list[_Finished]
     watch: Watch | None = None
+    well_formed: WellFormed | None = None
     done_N: Tensor = field(init=False)  # sentences that are done and have not left the batch yet
 
     def __post_init__(self) -> None:
@@ -158,7 +179,8 @@ class _Batch:
         sentences, width = self.scores_NW.shape
         logits_RV = logits(model, hidden_RD)
         ends_R = logits_RV[:, END].clone()
-        top_RK, tokens_RK, totals_R = most_probable(logits_RV, 2 * beam)
+        rank = most_probable if self.well_formed is None else self.well_formed.most_probable
+        top_RK, tokens_RK, totals_R = rank(logits_RV, 2 * beam)
         if not bool(torch.isfinite(totals_R).all()):
             raise ValueError("The model's scores are not numbers: its weights are damaged or training diverged.")
         if bool(last.any()):
@@ -186,6 +208,8 @@ class _Batch:
         parents, tokens = best.parents.gather(1, live), best.tokens.gather(1, live)
         self.scores_NW = best.scores.gather(1, live).masked_fill_(tokens == END, NEVER)
         self.cache.follow(parents)
+        if self.well_formed is not None:
+            self.well_formed.follow(parents, tokens)
         past = self.history_NWT.gather(1, parents.unsqueeze(2).expand(-1, -1, self.history_NWT.size(2)))
         self.history_NWT = torch.cat((past, tokens.unsqueeze(2)), dim=2)
 
@@ -202,6 +226,8 @@ class _Batch:
 
     def _select(self, kept: Tensor) -> None:
         self.cache.select(kept)
+        if self.well_formed is not None:
+            self.well_formed.select(kept)
         self.index_N, self.limits_N, self.done_N = self.index_N[kept], self.limits_N[kept], self.done_N[kept]
         self.scores_NW, self.history_NWT = self.scores_NW[kept], self.history_NWT[kept]
 

@@ -130,6 +130,7 @@ class SearchConfig:
     alpha: float = 0.6  # length penalty ((5 + length) / 6) ** alpha
     extra_length: int = 50  # a translation has at most source + this many subwords
     n_best: int = 1
+    well_formed: bool = False  # of a model that writes trees: only well-formed trees over the source's words
 
     def __post_init__(self) -> None:
         require_types(self, "translation")

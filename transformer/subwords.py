@@ -12,6 +12,8 @@ from sentencepiece import SentencePieceProcessor
 
 from transformer.config import END, PAD, START, UNKNOWN
 
+BOUNDARY = "▁"  # what SentencePiece writes for the blank before a word
+
 
 class Subwords:
     """A subword vocabulary. Ids are bare: START and END are added by batching. Can be pickled."""
@@ -38,6 +40,15 @@ class Subwords:
 
     def encode_all(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         return list(self._processor.encode(list(texts), num_threads=threads))
+
+    def symbols(self) -> dict[str, int]:
+        """Subwords that were given to the vocabulary whole, with their ids: they stand between END and the bytes."""
+        found: dict[str, int] = {}
+        for number in range(END + 1, len(self)):
+            if self._processor.is_byte(number):
+                break
+            found[str(self._processor.id_to_piece(number))] = number
+        return found
 
     def decode(self, ids: Sequence[int]) -> str:
         return str(self._processor.decode([int(i) for i in ids]))

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from transformer import beam
-from transformer.beam import Forced, Hypothesis
+from transformer.beam import Forced, Hypothesis, Trees
 from transformer.config import END, START, UNKNOWN, SearchConfig
 from transformer.loading import load_model, load_subwords
 from transformer.model import Transformer, attention_maps
 from transformer.subwords import Subwords
+from transformer.well_formed import TreeSymbols, sentences
 
 BATCH_TOKENS = 2_000
 LONGEST = 4_096  # subwords of a text, END counted: attention over more would take gigabytes
@@ -115,17 +116,23 @@ class Translator:
         """Each text's translation, in the order of the texts. A blank text stays blank."""
         sources = self.subwords.encode_all(texts)
         require_length(texts, sources)
-        found = self.search([ids for ids in sources if ids], search or SearchConfig())
+        full = [text for text, ids in zip(texts, sources, strict=True) if ids]
+        found = self.search([ids for ids in sources if ids], search or SearchConfig(), full)
         results = iter(found)
         return [self.translation(next(results)) if ids else EMPTY for ids in sources]
 
-    def search(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[Hypothesis]]:
-        """The `n_best` hypotheses of each source, as subword ids."""
+    def search(
+        self, sources: Sequence[Sequence[int]], search: SearchConfig, texts: Sequence[str] = ()
+    ) -> list[list[Hypothesis]]:
+        """The `n_best` hypotheses of each source, as subword ids; well-formed trees need its text, too."""
+        symbols = TreeSymbols.of(self.subwords) if search.well_formed else None
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for places in length_batches([len(ids) + 1 for ids in sources], self.batch_tokens):
-            for place, hypotheses in zip(
-                places, beam.search(self.model, [sources[place] for place in places], search), strict=True
-            ):
+            trees = None
+            if symbols is not None:
+                trees = Trees(symbols, sentences(symbols, [texts[place] for place in places], self.subwords))
+            chosen = [sources[place] for place in places]
+            for place, hypotheses in zip(places, beam.search(self.model, chosen, search, trees=trees), strict=True):
                 found[place] = hypotheses
         return found
 

@@ -110,6 +110,7 @@ def describe(config: Corpus, tallies: Sequence[TaskReport], out: Artifact, log: 
         "dropped": dict(dropped.most_common()),
         "repaired": sum(tally["repaired"] for tally in tallies),
         "corpora": list(corpora.values()),
+        **config.form(),
     }
     out.write_json("dropped.json", samples)
     if len(tallies) == 1 and tallies[0]["unpaired"]:

@@ -1,6 +1,7 @@
 """A corpus on disk: pairs in Parquet files of at most 200,000, with row groups small enough to read one at a time.
 
-Writes and reads  pairs/part-00000.parquet ...   columns `source`, `target` and, of a test set in named parts, `part`
+Writes and reads  pairs/part-00000.parquet ...   columns `source`, `target` and, of a test set in named parts, `part`;
+                  of trees also `tree`, in Penn brackets with the tags that the target may lack
 
 A `Piece` is a stretch of rows of one file, so that many tasks can work on a corpus at once, each with little in memory.
 How a corpus is cut into pieces decides how fast it is worked through and how much memory that takes, never what comes
@@ -23,7 +24,7 @@ from jobs.storage.object_store import filesystem
 
 PAIRS = "pairs"
 SIDES = ["source", "target"]
-COLUMNS = (*SIDES, "part")
+COLUMNS = (*SIDES, "part", "tree")
 PART_PAIRS = 200_000
 ROW_GROUP_PAIRS = 10_000
 PARTS_OF_ONE = 1_000  # the parts of one corpus are numbered together: corpus 2 begins with part-02000
@@ -44,7 +45,9 @@ def part_name(corpus: int, part: int) -> str:
     return f"{PAIRS}/part-{corpus * PARTS_OF_ONE + part:05d}.parquet"
 
 
-def write_parts(pairs: Iterator[Sequence[str]], out: Artifact, *, corpus: int = 0, columns: int = 2) -> Iterator[int]:
+def write_parts(
+    pairs: Iterator[Sequence[str | None]], out: Artifact, *, corpus: int = 0, columns: int = 2
+) -> Iterator[int]:
     """Write the pairs; yields the number of pairs of each row group. A part appears when it is whole."""
     schema = pa.schema([(name, pa.string()) for name in COLUMNS[:columns]])
     groups = batches(pairs, ROW_GROUP_PAIRS)

@@ -27,7 +27,7 @@ class Reading:
 
 
 def write(
-    tally: Tally, pairs: Iterator[Sequence[str]], out: Artifact, *, corpus: int = 0, columns: int = 2
+    tally: Tally, pairs: Iterator[Sequence[str | None]], out: Artifact, *, corpus: int = 0, columns: int = 2
 ) -> Iterator[TaskReport]:
     for count in write_parts(pairs, out, corpus=corpus, columns=columns):
         yield {"pairs": count}

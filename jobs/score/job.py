@@ -18,6 +18,7 @@ import ray
 from jobs.configs import Resources, ScoreConfig
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note
+from jobs.score import trees
 from jobs.storage.artifacts import RECORD, Artifact
 from jobs.storage.object_store import filesystem
 from transformer import bleu
@@ -26,8 +27,22 @@ from transformer import bleu
 CARRIED = ("perplexity", "parameters")
 
 
-def run(config: ScoreConfig, *, translations: Artifact, out: Artifact, on: Resources, log: Log) -> Facts:
-    """Facts: bleu, bleu_intl, bleu_paper, chrf with their signatures, the interval, the BLEU of each part."""
+def run(
+    config: ScoreConfig,
+    *,
+    translations: Artifact,
+    out: Artifact,
+    on: Resources,
+    log: Log,
+    treebank: Artifact | None = None,
+    well_formed: Artifact | None = None,
+) -> Facts:
+    """Facts: bleu, bleu_intl, bleu_paper, chrf with their signatures, the interval, the BLEU of each part.
+
+    Of trees: f1 and what belongs to it (trees.py). They come with their treebank and a second, well-formed search.
+    """
+    if treebank is not None and well_formed is not None:
+        return _score_trees(config, translations, well_formed, treebank, out, log)
     files, path = filesystem(translations, "translations.parquet")
     table = pq.read_table(path, filesystem=files, columns=["line", "reference", "hypothesis", "part"])
     table = table.sort_by("line")
@@ -39,6 +54,24 @@ def run(config: ScoreConfig, *, translations: Artifact, out: Artifact, on: Resou
     facts = flat(scores) | carried | {"lines": table.num_rows}
     log(Note(f"BLEU {facts['bleu']:.2f} (13a), {facts['bleu_paper']:.2f} (the paper's protocol)"))
     return facts
+
+
+def _score_trees(
+    config: ScoreConfig, translations: Artifact, well_formed: Artifact, treebank: Artifact, out: Artifact, log: Log
+) -> Facts:
+    found = trees.score(translations, well_formed, treebank, config, out)
+    if config.lines is not None and found["lines"] != config.lines:
+        raise UserError(
+            f"The treebank's set has {found['lines']} trees and is known to have {config.lines}. Check its files, or "
+            "set scoring.lines if it is another one."
+        )
+    out.write_json("scores.json", found)
+    log(
+        Note(
+            f"F1 {found['f1']:.2f}, well-formed {found['f1_well_formed']:.2f}, by EVALB's rule {found['f1_evalb']:.2f}"
+        )
+    )
+    return dict(found) | _carried(translations)
 
 
 def require_lines(table: pa.Table, lines: int | None) -> None:

@@ -54,6 +54,7 @@ DONE = pa.schema(
         ("seconds", pa.float64()),  # this line's share of its batch's time
     ]
 )
+DESCRIBED = ("source_language", "target_language", "targets", "tags")  # of the test set's about.json
 COLUMNS = ["line", "source", "reference", "part", *(name for name in DONE.names if name not in ("line", "seconds"))]
 
 
@@ -275,12 +276,11 @@ def write(table: pa.Table, config: TranslateConfig, testset: Artifact, out: Arti
     with out.writing("translations.parquet") as path:
         pq.write_table(table, path)
     out.write_text("hypotheses.txt", "".join(f"{line}\n" for line in table["hypothesis"].to_pylist()))
-    languages = testset.read_json("about.json")
+    about = testset.read_json("about.json")
     out.write_json(
         "about.json",
         {
-            "source_language": languages["source_language"],
-            "target_language": languages["target_language"],
+            **{name: about[name] for name in DESCRIBED if name in about},
             "sentences": table.num_rows,
             "search": dataclasses.asdict(config.search),
         },

@@ -12,7 +12,7 @@ import io
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow.compute as pc
@@ -25,6 +25,7 @@ from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
 from jobs.storage.artifacts import Artifact
 from transformer.config import END, PAD, START, SUBWORDS, UNKNOWN
+from transformer.subwords import BOUNDARY
 
 LISTING = "subwords.vocab"
 THREADS = 4
@@ -56,7 +57,11 @@ def run(config: VocabularyConfig, *, corpora: Artifact, out: Artifact, on: Resou
 
 def learn(config: VocabularyConfig, corpora: Artifact) -> tuple[bytes, str, int]:
     """The model, its subwords as text (one per line with its score), and how many pairs it was learned from."""
-    words, sentences = count_words(sample(corpora, pair_files.files(corpora), config))
+    counts, about = pair_files.files(corpora), corpora.read_json("about.json")
+    trees = about.get("targets") == "trees"
+    sides = pair_files.SIDES[:1] if trees else pair_files.SIDES
+    symbols = symbols_of(sample(corpora, counts, config, ["target"]), about["tags"]) if trees else []
+    words, sentences = count_words(sample(corpora, counts, config, sides))
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
@@ -73,12 +78,13 @@ def learn(config: VocabularyConfig, corpora: Artifact) -> tuple[bytes, str, int]
             eos_id=END,
             num_threads=THREADS,
             minloglevel=2,
+            user_defined_symbols=[BOUNDARY + symbol for symbol in symbols],
         )
     except RuntimeError as error:
         raise UserError(_sentence(config, str(error), corpora)) from None
     processor = SentencePieceProcessor(model_proto=model.getvalue())
     lines = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in range(len(processor)))
-    return model.getvalue(), "".join(lines), sentences // 2
+    return model.getvalue(), "".join(lines), sentences // len(sides)
 
 
 def count_words(sentences: Iterable[str]) -> tuple[Counter[str], int]:
@@ -95,8 +101,19 @@ def count_words(sentences: Iterable[str]) -> tuple[Counter[str], int]:
     return words, seen
 
 
-def sample(corpora: Artifact, counts: list[tuple[str, int]], config: VocabularyConfig) -> Iterator[str]:
-    """Both sides of the sampled pairs, in the order of the corpus, with little of it in memory at a time."""
+def symbols_of(targets: Iterable[str], tags: str) -> list[str]:
+    """The symbols of trees: each becomes one subword, so that no model has to spell it.
+
+    Where the words themselves stand in the tree, only its brackets are symbols: no word has one.
+    """
+    found = {symbol for target in targets for symbol in target.split()}
+    return sorted(symbol for symbol in found if tags != "none" or symbol[0] in "()")
+
+
+def sample(
+    corpora: Artifact, counts: list[tuple[str, int]], config: VocabularyConfig, sides: Sequence[str] = pair_files.SIDES
+) -> Iterator[str]:
+    """Both sides of the sampled pairs, or one, in the order of the corpus, with little of it in memory at a time."""
     total = sum(count for _, count in counts)
     share = config.sample_pairs / total
     position, left = 0, config.sample_pairs
@@ -106,7 +123,7 @@ def sample(corpora: Artifact, counts: list[tuple[str, int]], config: VocabularyC
             position += len(table)
             chosen = np.flatnonzero(uniform_numbers(numbers, config.seed) < share)[: max(left, 0)]
             left -= len(chosen)
-            for side in pair_files.SIDES:
+            for side in sides:
                 yield from pc.take(table[side], chosen).to_pylist()
 
 

@@ -21,7 +21,8 @@ def compare(a: Result, b: Result, workspace: Workspace, form: str) -> int:
         for name in sorted(a.params.keys() | b.params.keys())
         if a.params.get(name) != b.params.get(name)
     }
-    shared = [name for name in ("bleu", "bleu_paper", "chrf", "perplexity", "parameters") if name in a.metrics]
+    names = ("bleu", "bleu_paper", "chrf", "f1", "f1_well_formed", "f1_evalb", "perplexity", "parameters")
+    shared = [name for name in names if name in a.metrics]
     scores = {name: (a.metrics[name], b.metrics[name]) for name in shared if name in b.metrics}
     test = significance(a, b, workspace)
     if form == "json":
@@ -43,6 +44,8 @@ def compare(a: Result, b: Result, workspace: Workspace, form: str) -> int:
 
 def significance(a: Result, b: Result, workspace: Workspace) -> dict[str, Any]:
     """Paired bootstrap resampling over the same sentences (transformer/significance.py)."""
+    if "f1" in a.metrics or "f1" in b.metrics:
+        return {"sentence": "No significance: it is computed for BLEU, and trees are scored by F1."}
     first, second = _translations(a, workspace), _translations(b, workspace)
     if first is None or second is None:
         return {"sentence": f"No significance: the translations are not in {workspace.uri}."}

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from jobs.cluster.profiles import load_profile
 from jobs.durations import duration
+from jobs.errors import UserError
 from pipelines.recipes.recipes import RECIPES, Recipe
 from pipelines.steps.estimate import estimate, total
 from pipelines.steps.plan import in_order
@@ -33,11 +34,15 @@ def recipes(args: argparse.Namespace) -> int:
 
 
 def _cost(recipe: Recipe, profile: str | None) -> str:
-    """As the recipe says, or as its steps add up on a profile. The user's own text is not known here."""
-    if profile is None or recipe.name == "files":
+    """As the recipe says, or as its steps add up on a profile. What a user has to bring is not known here."""
+    if profile is None:
         return recipe.cost
     on = load_profile(profile)
-    cost = total(estimate(step, on) for step in in_order([recipe.step()]))
+    try:
+        steps = in_order([recipe.step()])
+    except UserError:
+        return recipe.cost
+    cost = total(estimate(step, on) for step in steps)
     devices = "GPU" if (on.gpus or 0) > 0 else "CPU"
     return (
         f"{duration(cost.seconds)}, {cost.device_hours:,.1f} {devices}-hours, {cost.kilowatt_hours:,.1f} kWh, "

@@ -23,7 +23,7 @@ from pipelines.recipes.recipes import RECIPES
 from pipelines.tracking.lab_query import lab_rows
 from pipelines.tracking.query import Result, best, pick, read
 from pipelines.tracking.server import reader, tracking_uri
-from transformer.paper_figures import TABLE_3, Figures, figures_of
+from transformer.paper_figures import TABLE_3, TABLE_4, Figures, figures_of
 
 SIGNS = {True: "yes", False: "no", None: None}
 
@@ -49,7 +49,10 @@ def results(args: argparse.Namespace) -> int:
         )
     if args.best:
         found = [best(found, args.best)]
-    columns = table_rows(found, args.table) if args.table else [listed(result) for result in found]
+    if args.table == 4:
+        columns = table_4_rows(found)
+    else:
+        columns = table_rows(found, args.table) if args.table else [listed(result) for result in found]
     print_rows(columns, args.format)
     if args.table == 3 and args.format in ("table", "markdown"):
         print_rule(found)
@@ -73,6 +76,7 @@ def listed(result: Result) -> dict[str, Any]:
         "set": result.set,
         "BLEU": number(result.metrics.get("bleu"), 2),
         "95 %": f"{low:.1f}-{high:.1f}" if low is not None and high is not None else None,
+        "F1": number(result.metrics.get("f1"), 2),
         "PPL": number(result.metrics.get("perplexity"), 3),
         "parameters": number(result.metrics.get("parameters"), 0),
         "run": result.run_id[:8],
@@ -146,6 +150,38 @@ def table_row(
         "paper's parameters": paper.parameters if paper else None,
         "BLEU as the paper": number(mean(group, "bleu_paper"), 2),
         "seeds": len({result.seed for result in group}),
+    }
+
+
+def table_4_rows(found: Sequence[Result]) -> list[dict[str, Any]]:
+    """The paper's parsers, then ours: F1 of all sentences, of a free search and of one among well-formed trees."""
+    theirs = [
+        dict.fromkeys(table_4_row("", "", "", []))
+        | {"parser": parser.name, "training": parser.training, "set": "WSJ 23", "F1": parser.f1}
+        for parser in TABLE_4
+    ]
+    groups: dict[tuple[str, str, str], list[Result]] = {}
+    for result in found:
+        groups.setdefault((result.recipe, result.row, result.set), []).append(result)
+    return theirs + [table_4_row(*named, group) for named, group in sorted(groups.items())]
+
+
+def table_4_row(recipe: str, row: str, scored: str, group: Sequence[Result]) -> dict[str, Any]:
+    paper = figures_of(4, recipe)
+    return {
+        "parser": f"ours: {recipe}" + (f" {row}" if row not in ("model", recipe) else ""),
+        "training": None,
+        "set": scored,
+        "F1": number(mean(group, "f1"), 2),
+        "±": number(spread(group, "f1"), 2),
+        "F1 well-formed": number(mean(group, "f1_well_formed"), 2),
+        "F1 by EVALB": number(mean(group, "f1_evalb"), 2),
+        "its errors": number(mean(group, "evalb_errors"), 0),
+        "malformed %": number(mean(group, "malformed_percent"), 2),
+        "paper F1": paper.f1 if paper else None,
+        "F1 to 40 words": number(mean(group, "f1_to_40_words"), 2),
+        "parameters": number(mean(group, "parameters"), 0),
+        "seeds": len({result.seed for result in group}) if group else None,
     }
 
 

@@ -50,7 +50,7 @@ def translate(args: argparse.Namespace) -> int:
             return _attention(args, directory)
         with in_a_sentence():
             translator = _engine(args.engine, directory)
-        for batch in _batches(args):
+        for batch in batches(args):
             with in_a_sentence():
                 translations = translator.translate(batch, search)
             for source, found in zip(batch, translations, strict=True):
@@ -105,7 +105,7 @@ def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
             raise UserError(f"{sentence} Convert it: iconv -f LATIN1 -t UTF-8.") from None
 
 
-def _batches(args: argparse.Namespace) -> Iterator[list[str]]:
+def batches(args: argparse.Namespace) -> Iterator[list[str]]:
     size = 1 if not args.text and args.input is None and sys.stdin.isatty() else BATCH
     lines = iter(_lines(args))
     while batch := list(itertools.islice(lines, size)):

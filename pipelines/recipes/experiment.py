@@ -48,6 +48,16 @@ class Text(ABC):
         """What is dropped unless single filters are set."""
         return CleaningConfig()
 
+    @property
+    def scored(self) -> Literal["dev", "test"]:
+        """The split that a single model is scored on."""
+        return "test"
+
+    @property
+    def is_trees(self) -> bool:
+        """Whether the target side is trees: they are decoded in both ways and scored against the treebank's own."""
+        return False
+
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularySettings:
@@ -203,7 +213,12 @@ def row(
     dev = stages.shards(unfiltered, texts["dev"], subwords, "dev")
     training = stages.train(TrainConfig(model=experiment.model, training=experiment.training), shards, dev, name)
     model = stages.average(experiment.average, training, subwords, name)
-    translated = stages.translate(TranslateConfig(search=experiment.translation), model, texts[scored_on], name)
+    search, testset = experiment.translation, texts[scored_on]
+    translated = stages.translate(TranslateConfig(search=search), model, testset, name)
+    trees = None
+    if experiment.corpus.is_trees:
+        well_formed = TranslateConfig(search=replace(search, well_formed=True))
+        trees = stages.Trees(testset, stages.translate(well_formed, model, testset, f"{name} well-formed"))
     lines = experiment.corpus.lines(scored_on) if experiment.scoring.lines is None else experiment.scoring.lines
     scoring = replace(experiment.scoring, lines=lines)
     return stages.Row(
@@ -214,5 +229,7 @@ def row(
         training=training,
         model=model,
         translations=translated,
-        scores=stages.score(scoring, translated, name, {"attn.set": scored_on, "attn.row": name, **(tags or {})}),
+        scores=stages.score(
+            scoring, translated, name, {"attn.set": scored_on, "attn.row": name, **(tags or {})}, trees
+        ),
     )

@@ -13,6 +13,7 @@ from jobs.errors import UserError, refuse_unknown
 from pipelines.recipes import settings
 from pipelines.recipes.experiment import DemoText, Experiment, FilesText, WmtText, row
 from pipelines.recipes.table3 import TABLE_3, Difference
+from pipelines.recipes.treebanks import PARSING, PARSING_FILES, SemiText
 from pipelines.steps import stages
 from pipelines.steps.step import Step
 from transformer.config import ModelConfig, TrainingConfig
@@ -56,7 +57,8 @@ def single(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:
     if choice.rows is not None or choice.extra:
         raise UserError(f"The recipe `{recipe.name}` is one model and has no rows to choose from.")
     tags = {"attn.table": str(recipe.table)} if recipe.table else {}
-    rows = seeded("model" if recipe.table is None else recipe.name, experiment, choice.seeds, "test", tags)
+    name = "model" if recipe.table is None else recipe.name
+    rows = seeded(name, experiment, choice.seeds, experiment.corpus.scored, tags)
     config = ReportConfig(title=recipe.title, recipe=recipe.name, rows=tuple(r.name for r in rows), table=recipe.table)
     return stages.report(config, rows)
 
@@ -243,6 +245,36 @@ RECIPES: Mapping[str, Recipe] = {
             build=table_3,
             table=3,
             base_seeds=3,
+        ),
+        Recipe(
+            name="parsing-wsj",
+            title="Constituency parsing, Penn Treebank (WSJ only)",
+            summary="Constituency parsing, your Penn Treebank: --set corpus.treebank=DIR",
+            paper="91.3 F1 (Table 4, WSJ only)",
+            cost="not said in the paper",
+            experiment=PARSING,
+            build=single,
+            table=4,
+        ),
+        Recipe(
+            name="parsing-semi",
+            title="Constituency parsing, Penn Treebank and 17 million parses made by machine",
+            summary="The same with your automatic parses: --set corpus.high_confidence=PATH corpus.automatic=PATH",
+            paper="92.7 F1 (Table 4, semi-supervised)",
+            cost="not said in the paper",
+            experiment=replace(PARSING, corpus=SemiText()),
+            build=single,
+            table=4,
+        ),
+        Recipe(
+            name="parsing-files",
+            title="Constituency parsing, your own treebank",
+            summary="Constituency parsing, your own trees in Penn brackets: --set corpus.treebank=DIR",
+            paper="not in the paper",
+            cost="as long as you let it",
+            experiment=PARSING_FILES,
+            build=single,
+            table=4,
         ),
     )
 }

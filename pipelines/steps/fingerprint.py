@@ -11,10 +11,11 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jobs.corpora import tree_files
 from jobs.errors import UserError
 
 LENGTH = 16  # hexadecimal digits of a fingerprint: 64 bits
@@ -38,7 +39,7 @@ def canonical(value: Any) -> Any:
             item, kind = getattr(value, field.name), field.metadata.get("identity")
             if kind == "where" or item == default_of(field):
                 continue
-            kept[field.name] = file_digest(item) if kind == "content" else canonical(item)
+            kept[field.name] = content_digest(item) if kind == "content" else canonical(item)
         return {"class": type(value).__name__, **kept}
     if isinstance(value, Mapping):
         return {str(key): canonical(item) for key, item in value.items()}
@@ -57,20 +58,43 @@ def default_of(field: dataclasses.Field[Any]) -> Any:
     return field.default  # MISSING equals nothing a config may hold
 
 
+def content_digest(value: str | tuple[str, ...]) -> str | list[str]:
+    """Of a file; of several, each a file, a directory, a glob, or an archive with a #folder inside it."""
+    if isinstance(value, str):
+        return file_digest(value)
+    return [several_digest(tree_files.found(address)) for address in value]
+
+
+def several_digest(files: Sequence[tree_files.TreeFile]) -> str:
+    """By content and order; the names count only for what they choose inside an archive."""
+    digests = file_digests([str(file.path) for file in files])
+    parts = [[digest, file.folder] for digest, file in zip(digests, files, strict=True)]
+    return hashlib.sha256(compact(parts).encode()).hexdigest()
+
+
 def file_digest(path: str) -> str:
-    """sha256 of a file's content; remembered by path, size and time of change, since corpora are large."""
-    file = Path(path).expanduser()
-    try:
-        state = file.stat()
-        with open(file, "rb") as stream:
-            key = f"{file.resolve()}|{state.st_size}|{state.st_mtime_ns}"
-            known = _remembered()
-            if key not in known:
-                known[key] = hashlib.file_digest(stream, "sha256").hexdigest()
-                _remember(known)
-    except OSError as error:
-        raise UserError(f"The file {path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
-    return known[key]
+    """sha256 of a file's content."""
+    return file_digests([path])[0]
+
+
+def file_digests(paths: Sequence[str]) -> list[str]:
+    """Remembered by path, size and time of change, since corpora are large."""
+    known = _remembered()
+    found, before = [], len(known)
+    for path in paths:
+        file = Path(path).expanduser()
+        try:
+            state = file.stat()
+            with open(file, "rb") as stream:
+                key = f"{file.resolve()}|{state.st_size}|{state.st_mtime_ns}"
+                if key not in known:
+                    known[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise UserError(f"The file {path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        found.append(known[key])
+    if len(known) > before:
+        _remember(known)
+    return found
 
 
 def _memory() -> Path:

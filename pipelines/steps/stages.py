@@ -55,8 +55,25 @@ def translate(config: TranslateConfig, model: Step, testset: Step, label: str = 
     return Step(stage=TRANSLATE, config=config, inputs={"model": model, "testset": testset}, label=label)
 
 
-def score(config: ScoreConfig, translations: Step, label: str = "", tags: Mapping[str, str] | None = None) -> Step:
-    return Step(stage=SCORE, config=config, inputs={"translations": translations}, label=label, tags=tags or {})
+@dataclass(frozen=True)
+class Trees:
+    """What scoring trees needs beside the free translations: the treebank's trees, and the well-formed translations."""
+
+    treebank: Step
+    well_formed: Step
+
+
+def score(
+    config: ScoreConfig,
+    translations: Step,
+    label: str = "",
+    tags: Mapping[str, str] | None = None,
+    trees: Trees | None = None,
+) -> Step:
+    inputs = {"translations": translations}
+    if trees is not None:
+        inputs |= {"treebank": trees.treebank, "well_formed": trees.well_formed}
+    return Step(stage=SCORE, config=config, inputs=inputs, label=label, tags=tags or {})
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ def headline(record: Mapping[str, Any]) -> str:
     facts = record["facts"]
     if "bleu" in facts:
         return f"BLEU {facts['bleu']:.1f}"
+    if "f1" in facts:
+        return f"F1 {facts['f1']:.1f}"
     if verdicts := [value for name, value in facts.items() if name.startswith("verdict_")]:
         return f"{verdicts.count('holds')} of {len(verdicts)} claims hold"
     if "dev_perplexity" in facts:

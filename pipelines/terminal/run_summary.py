@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from rich.console import Console
@@ -18,16 +19,21 @@ from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import Recipe
 
 SHOWN = 5
+EXAMPLES = {
+    "demo": FIRST,
+    "parsing-demo": "The cat sleeps.",
+}
 
 
 def show(
     console: Console, recipe: Recipe, changed: bool, outcome: Outcome, workspace: Workspace, report: Artifact
 ) -> None:
+    rows = [key for key in outcome.records if key.startswith("score/")]
     translated = [key for key in outcome.records if key.startswith("translate/")]
     if translated:
         _translations(console, workspace.root.child(translated[0]))
     for key, record in outcome.records.items():
-        if key.startswith("score/") and len(translated) == 1:
+        if key.startswith("score/") and len(rows) == 1:
             _scores(console, record["facts"])
     console.print(
         f"\nReport: {Path(report.at('report.html')) if report.is_local else report.at('report.html')}", soft_wrap=True
@@ -52,7 +58,21 @@ def _translations(console: Console, artifact: Artifact) -> None:
         console.print()
 
 
-def _scores(console: Console, facts: dict[str, object]) -> None:
+def _tree_scores(console: Console, facts: dict[str, Any]) -> None:
+    low, high = facts.get("f1_low"), facts.get("f1_high")
+    interval = f" (95 % interval {low:.1f} to {high:.1f})" if low is not None and high is not None else ""
+    console.print(f"[bold]F1 {facts['f1']:.1f}[/]{interval} of all sentences, after a free search", soft_wrap=True)
+    console.print(
+        f"  well-formed search: F1 {facts['f1_well_formed']:.1f}\n"
+        f"  by EVALB's rule: F1 {facts['f1_evalb']:.1f}, {facts['evalb_errors']:,} sentences left out as errors\n"
+        f"  no tree over the words, and repaired: {facts['malformed_percent']:.1f} %"
+    )
+
+
+def _scores(console: Console, facts: dict[str, Any]) -> None:
+    if "f1" in facts:
+        _tree_scores(console, facts)
+        return
     low, high = facts.get("bleu_low"), facts.get("bleu_high")
     interval = f" (95 % interval {low:.1f} to {high:.1f})" if isinstance(low, float) and isinstance(high, float) else ""
     console.print(f"[bold]BLEU {facts['bleu']:.1f}[/]{interval}   {facts.get('bleu_signature', '')}", soft_wrap=True)
@@ -66,14 +86,16 @@ def next_commands(recipe: Recipe, workspace: Workspace, model: str | None) -> li
 
     `model` is the model's directory where the recipe's name alone would mean another one.
     """
-    example = FIRST if recipe.name == "demo" else "..."
+    example = EXAMPLES.get(recipe.name, "...")
+    use = "parse" if recipe.experiment.corpus.is_trees else "translate"
     elsewhere = "" if workspace.uri == str(Path.cwd() / "workspace") else f" --workspace {shlex.quote(workspace.uri)}"
     attn = ".venv/bin/attn" if Path(".venv/bin/attn").exists() else "attn"
     mlflow = attn.replace("attn", "mlflow")
     database = workspace.local_directory("mlflow") / "mlflow.db"
+    serving = [f"{attn} serve {model or recipe.name + elsewhere}"] if use == "translate" else []
     return [
-        f'{attn} translate {model or recipe.name + elsewhere} "{example}"',
-        f"{attn} serve {model or recipe.name + elsewhere}",
+        f'{attn} {use} {model or recipe.name + elsewhere} "{example}"',
+        *serving,
         f"{attn} results{elsewhere}",
         f"{mlflow} ui --backend-store-uri sqlite:///{database}",
     ]

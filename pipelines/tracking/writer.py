@@ -288,7 +288,7 @@ class Tracker:
         return self.writer.close(HURRY_S if status == "KILLED" else None)
 
 
-REGISTERED = ("bleu", "bleu_paper", "chrf", "perplexity")
+REGISTERED = ("bleu", "bleu_paper", "chrf", "f1", "f1_evalb", "f1_well_formed", "perplexity")
 
 
 def row_key(tags: Mapping[str, str]) -> tuple[str, str]:
