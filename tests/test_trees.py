@@ -147,6 +147,7 @@ def real_trees(directory: Path) -> Iterator[Tree]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_every_real_tree_comes_back(real_text: Path) -> None:
     """From its brackets, and from its symbols; and constrained decoding could have written it."""
     count = 0
