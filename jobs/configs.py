@@ -285,6 +285,8 @@ class TrainResources:
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # tf32: products of a GPU in 10 bits; bf16: mixed precision
     micro_batches_per_pass: int | None = None  # packed, where the GPU can (A100 and newer, bf16); None: one, padded
     compile: bool = False  # packed micro-batches only
+    sum_gradients: Literal["at_end", "overlapped", "overlapped_bf16"] = "at_end"  # of all workers; overlapped: a GPU
+    # sums during the backward pass, the same bits; overlapped_bf16: half as much is sent, rounded
     copy_shards: bool = False  # to each node's disk while training reads them from an object store, as it has room
     max_failures: int = 3  # lost workers or nodes survived before the step is called failed
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from transformer.batching import Batch
 from transformer.config import TrainingConfig
 from transformer.cpu.linear import prepacked
+from transformer.gradient_sum import SumDuringBackward
 from transformer.loss import smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.packed import PackedBatch
@@ -68,18 +69,36 @@ class Gradients:
         parameters = list(model.parameters())
         self.size = sum(p.numel() for p in parameters)
         self.buffer = torch.zeros(self.size + 2 * micro_batches, device=parameters[0].device)
+        self.of_parameters = self.buffer[: self.size]
         self.losses_M2 = self.buffer[self.size :].view(micro_batches, 2)
+        self.sums: SumDuringBackward | None = None  # where they are not added up all at once at the end
         start = 0
         for parameter in parameters:
             parameter.grad = self.buffer[start : start + parameter.numel()].view_as(parameter)
             start += parameter.numel()
 
+    def sum_during_backward(self, model: nn.Module, *, bf16: bool) -> None:
+        self.sums = SumDuringBackward(list(model.parameters()), self.of_parameters, bf16=bf16)
+
+    def last_part(self) -> None:
+        """To be called before the last that is accumulated: sums may begin."""
+        if self.sums is not None:
+            self.sums.arm()
+
+    def sum(self, ranks: Ranks) -> None:
+        """Gradients and losses of all workers."""
+        if self.sums is None:
+            ranks.sum(self.buffer)
+        else:
+            self.sums.finish()
+            ranks.sum(self.losses_M2)
+
     def norm(self) -> Tensor:
-        norm: Tensor = torch.linalg.vector_norm(self.buffer[: self.size])
+        norm: Tensor = torch.linalg.vector_norm(self.of_parameters)
         return norm
 
     def scale(self, factor: Tensor) -> None:
-        self.buffer[: self.size].mul_(factor)
+        self.of_parameters.mul_(factor)
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam:
@@ -136,7 +155,7 @@ def accumulate(
 
 def gather(gradients: Gradients, ranks: Ranks, clip_norm: float | None) -> Outcome:
     """Sum over the workers, then clip if `clip_norm` is given."""
-    ranks.sum(gradients.buffer)
+    gradients.sum(ranks)
     norm = gradients.norm()
     if clip_norm is not None:
         gradients.scale((clip_norm / norm).clamp(max=1.0))
@@ -162,7 +181,9 @@ def update(
     """
     gradients.buffer.zero_()
     with prepacked(model.matrices(), micro_batches=count):
-        for part in micro_batches:
+        for number, part in enumerate(micro_batches, start=1):
+            if number == count:
+                gradients.last_part()
             accumulate(model, gradients, part, tokens=tokens, config=config)
     outcome = gather(gradients, ranks, config.clip_norm)
     for group in optimizer.param_groups:

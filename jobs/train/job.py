@@ -109,6 +109,7 @@ def make_plan(config: TrainConfig, shards: Artifact, dev: Artifact, place: Artif
         compile=on.train.compile,
         copy_shards=on.train.copy_shards,
         micro_batches_per_pass=on.train.micro_batches_per_pass,
+        sum_gradients=on.train.sum_gradients,
     )
 
 

@@ -27,6 +27,7 @@ class Plan:
     compile: bool
     copy_shards: bool = False
     micro_batches_per_pass: int | None = None
+    sum_gradients: Literal["at_end", "overlapped", "overlapped_bf16"] = "at_end"
 
 
 def micro_batches_per_update(tokens_per_update: int, micro_batch_tokens: int) -> int:

@@ -91,6 +91,8 @@ class Worker:
         self.model = self._build()
         self.optimizer = make_optimizer(self.model, self.config)
         self.gradients = Gradients(self.model, plan.per_update)
+        if ranks.world_size > 1 and plan.sum_gradients != "at_end":
+            self.gradients.sum_during_backward(self.model, bf16=plan.sum_gradients == "overlapped_bf16")
         self.saver = Saver(plan.run, ranks.rank, self.config)
         self._reported_at = 0.0  # when the driver last got a report
         self._at = 0  # position of the micro-batch at work
@@ -103,8 +105,7 @@ class Worker:
     def _build(self) -> Transformer:
         torch.manual_seed(self.config.seed)  # the same initial weights on every rank
         model = Transformer(self.plan.model, self.plan.vocabulary_size).to(self.device).train()
-        problem = compile_model(model, self.device, self._autocast()) if self.plan.compile and self.per_pass else None
-        if problem is not None:
+        if self.plan.compile and self.per_pass and (problem := compile_model(model, self.device, self._autocast())):
             self.send(Note(f"Training goes on without torch.compile, more slowly: {problem}"))
         return model
 
