@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from jobs.errors import UserError
 from jobs.passwords import hidden
-from pipelines.terminal import unforeseen
+from pipelines.terminal import interrupt, unforeseen
 from pipelines.terminal.environment import call_nobody, keep_ray_private
 from pipelines.terminal.redirect_output import prints_everything
 
@@ -266,8 +266,16 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    if arguments is None:
+        interrupt.end_soon()
+    try:
+        return _answer(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        return interrupt.INTERRUPTED
+
+
+def _answer(given: Sequence[str]) -> int:
     call_nobody()
-    given = sys.argv[1:] if arguments is None else arguments
     if not given:
         parser().print_help()
         return 0
@@ -280,8 +288,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"attn: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:
         sys.stderr.close()
         return 0

@@ -21,6 +21,7 @@ from pipelines.recipes.recipes import RECIPES
         (["plan", "demo", "--rows", "A/h=1"], "has no rows"),
         (["plan", "table3", "--rows", "A/h=3"], "There is no row 'A/h=3'"),
         (["plan", "demo", "--until", "shard"], "Did you mean shards?"),
+        (["plan", "demo", "--on", "gpu9"], "Did you mean gpu8?"),
         (["plan", "demo", "--seeds", "0"], "--seeds must be at least 1"),
         (["plan", "files", "--set", "corpus.train_source=x"], "--set corpus.train_target=FILE"),
         (["plan", "table3", "--rows-from", "/no/such/file"], "cannot be read"),

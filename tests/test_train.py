@@ -381,3 +381,19 @@ def test_a_whole_checkpoint_that_ray_train_never_heard_of_is_gone_on_from(bench:
     went_on = bench.train("unheard", on(2))
     assert bench.notes() == ["Going on from the checkpoint of update 80."]
     assert_same(straight, went_on, exactly=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (["Training failed due to worker errors:\n", "ValueError: no such pool"], "ValueError: no such pool"),
+        (["[Rank 0]:\nTraceback:\n  file\nRuntimeError: broken pipe\n"], "RuntimeError: broken pipe"),
+        (
+            ["Training failed due to worker errors:\n"],
+            "RuntimeError, without a word of why; it may have run out of memory",
+        ),
+        ([""], "RuntimeError, without a word of why; it may have run out of memory"),
+    ],
+)
+def test_a_worker_s_last_words_are_never_a_colon(said: list[str], words: str) -> None:
+    assert job.last_words([RuntimeError(text) for text in said]) == words

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -128,6 +128,7 @@ def scaling_config(plan: Plan, on: Resources, log: Log) -> ScalingConfig:
         "resources_per_worker": worker,
         "elastic_resize_monitor_interval_s": RESIZE_SECONDS,
     }
+    log(Note(f"Starting {most} worker{'s' * (most > 1)}; this takes up to a minute."))
     return ScalingConfig(**settings)
 
 
@@ -210,5 +211,14 @@ def explained(problem: Exception, plan: Plan, on: Resources) -> Exception:
             f"went away, or ran out of memory (then lower shards.micro_batch_tokens). Run the same again to {start}, "
             f"or choose a profile with more memory per worker (--on)."
         )
-    last_lines = [str(failure).strip().rpartition("\n")[2] for failure in failures or [problem]]
-    return RuntimeError(f"A training worker failed: {last_lines[0]}")
+    return RuntimeError(f"A training worker failed: {last_words([*failures, problem])}")
+
+
+def last_words(errors: Sequence[BaseException]) -> str:
+    """The last line that says something, of the first error that has one: some end in a colon and nothing after it."""
+    for error in errors:
+        said = [line.strip() for line in str(error).splitlines()]
+        telling = [line for line in said if line and not line.endswith(":")]
+        if telling:
+            return telling[-1]
+    return f"{type(errors[0]).__name__}, without a word of why; it may have run out of memory"

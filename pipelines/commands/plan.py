@@ -25,9 +25,10 @@ from pipelines.terminal.json_output import print_json
 
 def plan(args: argparse.Namespace) -> int:
     recipe, targets = from_arguments.targets(args)
+    on = load_profile(args.on)
     workspace = Workspace(args.workspace)
     planned = make_plan(targets, workspace)
-    costs = {each.step.key: estimate(each.step, load_profile(args.on)) for each in planned.to_do}
+    costs = {each.step.key: estimate(each.step, on) for each in planned.to_do}
     if args.json:
         print_json([_planned(each, costs.get(each.step.key)) for each in planned.steps])
         return 0

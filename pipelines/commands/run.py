@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -31,7 +32,7 @@ from pipelines.recipes.recipes import Recipe
 from pipelines.steps.estimate import how_far_off
 from pipelines.steps.plan import Plan, in_order, plan
 from pipelines.steps.step import Step
-from pipelines.terminal import run_summary
+from pipelines.terminal import interrupt, run_summary
 from pipelines.terminal.live_table import RunScreen
 from pipelines.terminal.redirect_output import log_file, output_to, prints_everything
 from pipelines.tracking.server import require_answer, require_kept, tracking_uri
@@ -71,7 +72,7 @@ def follow(
         tracker: Tracker | None = None
         try:
             if planned.to_do:
-                with console.status("Starting Ray"):
+                with doing(console, f"Joining Ray at {args.address}" if args.address else "Starting Ray"):
                     dashboard = connect(args.address, dashboard=args.dashboard, log_to_driver=everything)
                 require_profile(on, demands([each.step for each in planned.to_do], on), capacity(on))
                 if dashboard:
@@ -100,6 +101,19 @@ def follow(
             report = workspace.artifact(targets[-1])
             run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report)
         return 0
+
+
+@contextlib.contextmanager
+def doing(console: Console, what: str) -> Iterator[None]:
+    """What takes a while and reports nothing by itself: a spinner on a terminal; elsewhere a line before and after."""
+    began = time.time()
+    if console.is_terminal:
+        with console.status(what):
+            yield
+        return
+    console.print(f"{what} ...", highlight=False)
+    yield
+    console.print(f"{what}: done in {duration(time.time() - began)}", highlight=False)
 
 
 def demands(steps: Sequence[Step], on: Resources) -> list[Demand]:
@@ -145,11 +159,12 @@ def _exit_interrupted(console: Console, tracker: Tracker | None) -> NoReturn:
 
     A Ray that was started here ends with this process; shutting it down under threads that use it would not end well.
     """
+    interrupt.end_in_order()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     console.print("\nStopped. Nothing is lost: the same command carries on from here.")
     if tracker is not None:
         tracker.close("KILLED")
-    os._exit(130)
+    os._exit(interrupt.INTERRUPTED)
 
 
 def _failed(console: Console, outcome: Outcome, log: Path | None) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from jobs.cluster.profiles import load_profile
 from jobs.configs import ServeResources
+from jobs.corpora.demo.shown import FIRST
 from jobs.errors import UserError
 from jobs.serve.http.keys import add_key, load_keys
 from jobs.serve.settings import Limits, ServedModel, ServeSettings
@@ -24,6 +25,7 @@ from pipelines.execution.model_directory import model_directory
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES, recipe_named
 from pipelines.steps.plan import in_order
+from pipelines.terminal import interrupt
 from transformer.config import MODEL_FILES
 
 LANGUAGES = re.compile(r"(?P<source>[a-z]{2,3})-(?P<target>[a-z]{2,3})")
@@ -179,6 +181,7 @@ def _run(args: argparse.Namespace, settings: ServeSettings) -> int:
         deployment.start(settings)
         _say_ready(args, settings)
         stopped.wait()
+        interrupt.end_in_order()
         print("Finishing what is under way ...", file=sys.stderr, flush=True)
     finally:
         deployment.stop()
@@ -195,7 +198,7 @@ def _say_ready(args: argparse.Namespace, settings: ServeSettings) -> None:
         print(json.dumps({"address": address, "models": names}), flush=True)
         return
     first = settings.models[0]
-    body = json.dumps({"q": "The old cat sleeps.", "source": first.source, "target": first.target})
+    body = json.dumps({"q": FIRST, "source": first.source, "target": first.target})
     print(f"Ready: {address}   {', '.join(names)}")
     print(f"  the page          {address}/")
     print(f"  the API           {address}/docs   (LibreTranslate's, and our own)")

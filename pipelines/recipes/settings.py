@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import types
 import typing
 from collections.abc import Iterable
@@ -12,6 +13,8 @@ from typing import Any, Literal, TypeVar, Union
 from jobs.errors import UserError, nearest_name, refuse_unknown
 
 T = TypeVar("T")
+GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?|[+-]?\d{1,3}(_\d{3})+(\.\d*)?")  # 12,000 or 12_000
+THOUSANDS = re.compile("[,_]")
 TRUE, FALSE, NONE = ("true", "yes", "on", "1"), ("false", "no", "off", "0"), ("none", "null")
 
 
@@ -97,8 +100,8 @@ def _plain(text: str, hint: Any, name: str) -> Any:
         raise UserError(f"--set {name}={text}: it is true or false.")
     if hint is str:
         return text
-    kinds = {int: "a whole number", float: "a number"}
-    digits = text.replace("_", "").replace(",", "")
+    kinds = {int: "a whole number, such as 2000 or 2e3", float: "a number, such as 0.5"}
+    digits = THOUSANDS.sub("", text) if GROUPED.fullmatch(text) else text
     try:
         if hint is int and "e" not in digits.lower():
             return int(digits)
@@ -107,4 +110,4 @@ def _plain(text: str, hint: Any, name: str) -> Any:
             raise ValueError("not such a number")
         return hint(number)
     except ValueError as error:
-        raise UserError(f"--set {name}={text}: it is {kinds[hint]}.") from error
+        raise UserError(f"--set {name}={text}: it takes {kinds[hint]}.") from error
