@@ -234,7 +234,8 @@ def test_a_rate_and_a_timeout_are_answers(models: LocalModels) -> None:
     client = with_settings(models, limits=Limits(requests_per_minute=1))
     assert client.post("/translate", json=ASKED).status_code == 200
     answer = client.post("/translate", json=ASKED)
-    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "60")
+    assert answer.status_code == 429
+    assert 1 <= int(answer.headers["Retry-After"]) <= 60
 
 
 def test_other_sites_are_let_in_only_when_asked(models: LocalModels, client: TestClient) -> None:

@@ -106,6 +106,33 @@ def test_what_is_typed_is_translated_and_its_attention_shown(browser: Any, addre
     assert errors(browser) == []
 
 
+def shaded(browser: Any, side: str) -> list[float]:
+    """How strongly each word of the first sentence is shaded in one of the two texts."""
+    words = browser.find_elements(By.CSS_SELECTOR, f"#{side} .word-of")
+    return [
+        float(browser.execute_script("return arguments[0].style.getPropertyValue('--share') || '0'", w)) for w in words
+    ]
+
+
+def test_a_word_pointed_at_in_either_text_shades_what_it_attends_to(browser: Any, address: str) -> None:
+    show(browser, address, LINE)
+    count = len(LINE.split())
+    said = browser.find_elements(By.CSS_SELECTOR, "#target .word-of")
+    webdriver.ActionChains(browser).move_to_element(said[1]).perform()
+    wait(browser, lambda b: shaded(b, "target")[1] == 1)
+    assert sum(share > 0 for share in shaded(browser, "target")) == 1
+    assert max(shaded(browser, "echo")) > 0.3
+    typed = browser.find_elements(By.CSS_SELECTOR, "#echo .word-of")
+    assert len(typed) == count
+    frame, box = typed[0].rect, browser.find_element(By.ID, "source")
+    left = frame["x"] + frame["width"] / 2 - box.rect["x"] - box.rect["width"] / 2
+    top = frame["y"] + frame["height"] / 2 - box.rect["y"] - box.rect["height"] / 2
+    webdriver.ActionChains(browser).move_to_element_with_offset(box, left, top).perform()
+    wait(browser, lambda b: shaded(b, "echo") == [1.0] + [0.0] * (count - 1))
+    assert max(shaded(browser, "target")) > 0.3
+    assert errors(browser) == []
+
+
 def test_layers_heads_maps_and_tabs_by_keyboard(browser: Any, address: str) -> None:
     show(browser, address, LINE)
     choose(browser, "As", "map")
@@ -122,14 +149,17 @@ def test_layers_heads_maps_and_tabs_by_keyboard(browser: Any, address: str) -> N
     assert len(browser.find_elements(By.CSS_SELECTOR, ".nbest tbody tr")) == 4
     browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
     fates = {node.get_attribute("class") for node in browser.find_elements(By.CSS_SELECTOR, ".beam .node")}
-    assert fates == {"node kept", "node ended", "node dropped"}
+    assert {fate.split()[1] for fate in fates} == {"kept", "ended", "dropped"}
+    best = browser.find_elements(By.CSS_SELECTOR, ".beam .node.best text:first-of-type")
+    target = browser.find_element(By.ID, "target").text
+    assert "".join(text.text for text in best[:-1]) == target.replace(" ", "")
     assert errors(browser) == []
 
 
 def test_two_models_side_by_side_and_the_link_that_holds_them(browser: Any, address: str) -> None:
     show(browser, address, LINE)
     Select(browser.find_element(By.ID, "compare")).select_by_value("other")
-    wait(browser, lambda b: "Both models say the same" in b.find_element(By.ID, "status").text)
+    wait(browser, lambda b: "Both models say the same" in b.find_element(By.ID, "difference").text)
     link, target = browser.current_url, browser.find_element(By.ID, "target").text
     browser.get("about:blank")
     browser.get(link)

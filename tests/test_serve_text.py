@@ -16,6 +16,7 @@ from jobs.serve.text_pieces.loops import loops, most_repeats
 from jobs.serve.text_pieces.markup import parts, written
 from jobs.serve.text_pieces.protected import keeps
 from jobs.serve.text_pieces.protected import parts as protected_parts
+from jobs.serve.text_pieces.put_back import put_back, taken_out
 from jobs.serve.text_pieces.sentences import LONGEST, pieces
 from jobs.serve.text_pieces.spans import spans
 from jobs.serve.text_pieces.whole_text import translate_text
@@ -104,6 +105,33 @@ def test_a_sentence_without_end_is_cut_at_words() -> None:
 )
 def test_placeholders_and_numbers_survive_a_model_that_loses_them(text: str) -> None:
     assert keeps(text, translated(text, by=forget))
+
+
+@pytest.mark.parametrize(
+    ("text", "bare", "expected"),
+    [
+        ("The 3 cats sleep.", "The cats sleep.", "THE 3 CATS SLEEP"),
+        ("Hello {name}, you have %d messages.", "Hello, you have messages.", "HELLO {name} YOU HAVE %d MESSAGES"),
+        ("Write to me@example.org!", "Write to!", "WRITE TO me@example.org"),
+        ("12 cats (about 30%) sleep", "cats (about) sleep", "12 CATS ABOUT 30% SLEEP"),
+    ],
+)
+def test_what_is_lost_is_put_back_at_its_place(text: str, bare: str, expected: str) -> None:
+    assert taken_out(text)[0] == bare
+    assert translated(text, by=forget) == expected
+
+
+def test_what_is_put_back_follows_the_words_that_attention_moves() -> None:
+    bare, units = taken_out("we see 3 cats at {place}.")
+    assert bare == "we see cats at."
+    assert put_back("katzen sehen wir bei.", [2, 1, 0, 3], units) == "3 katzen sehen wir bei {place}."
+
+
+@given(ODD)
+@settings(max_examples=200, deadline=None)
+def test_nothing_that_was_taken_out_is_lost(text: str) -> None:
+    bare, units = taken_out(text)
+    assert keeps(text, put_back(bare, range(len(bare.split())), units))
 
 
 def test_a_number_in_another_format_is_the_same_number() -> None:

@@ -40,13 +40,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Done:
-    """The `n_best` translations of each sentence of a work, and what the batch was in which they were made."""
+    """The `n_best` translations of each sentence of a work. The first work of a batch says how large the batch was."""
 
     alternatives: tuple[tuple[Alternative, ...], ...]
     source_tokens: int
-    batch_sentences: int
-    batch_tokens: int
-    seconds: float = 0.0
+    batch_sentences: int | None
 
 
 class Engine:
@@ -66,7 +64,7 @@ class Engine:
 
     def translate(self, works: Sequence[Work]) -> list[Done]:
         """Works of one batch; those that are searched in the same way are searched together."""
-        sentences, tokens = sum(len(work.sentences) for work in works), sum(work.size for work in works)
+        sentences = sum(len(work.sentences) for work in works)
         by_search: dict[SearchConfig, list[int]] = defaultdict(list)
         for place, work in enumerate(works):
             by_search[work.search].append(place)
@@ -76,7 +74,7 @@ class Engine:
             found = iter(self.batches.translate(texts, search))
             for place in places:
                 alternatives = tuple(next(found).alternatives for _ in works[place].sentences)
-                done[place] = Done(alternatives, works[place].size, sentences, tokens)
+                done[place] = Done(alternatives, works[place].size, None if place else sentences)
         return [each for each in done if each is not None]
 
     def watched(

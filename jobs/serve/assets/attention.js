@@ -2,7 +2,9 @@
 
 import { chooser, make, readable } from "./dom.js";
 
-const KINDS = [["cross", "Translation to text"], ["encoder", "Text to itself"], ["decoder", "Translation to itself"]];
+const KINDS = [["cross", "translation to text"], ["encoder", "text to itself"], ["decoder", "translation to itself"]];
+/** Which text the words that are looked at, and those that look, stand in. */
+const SIDES = { cross: { looked: "source", asking: "target" }, encoder: { looked: "source", asking: "source" }, decoder: { looked: "target", asking: "target" } };
 
 /** Groups of subwords that make a word: [[first, last], ...]; special tokens stand alone. */
 function groups(pieces, whole) {
@@ -15,9 +17,12 @@ function groups(pieces, whole) {
   return found;
 }
 
+/** `shown(shares)`: how strongly each word of each text is to be shaded, or null. */
 export class Attention {
-  constructor(root) {
+  constructor(root, shown) {
     this.root = root;
+    this.shown = shown;
+    this.languages = { source: "Text", target: "Translation" };
     this.kind = "cross";
     this.layer = "mean";
     this.head = "mean";
@@ -38,6 +43,7 @@ export class Attention {
 
   set(changes) {
     Object.assign(this, changes, { chosen: null });
+    this.shown(null);
     this.draw();
   }
 
@@ -90,21 +96,60 @@ export class Attention {
   }
 
   point(side, index) {
-    this.chosen = index === null ? null : [side, index];
+    this.chosen = index === null || index >= this.now[side].length ? null : [side, index];
     this.paint();
     this.describe();
+    this.shadeTexts();
   }
 
-  /** A word of the translation is pointed at in the text above. */
-  pointAtWord(index) {
-    if (this.data && this.kind === "cross" && this.unit === "words") this.point("asking", index);
+  /** The shares of what is pointed at, for the texts above. */
+  shadeTexts() {
+    if (!this.chosen || this.unit !== "words") {
+      this.shown(null);
+      return;
+    }
+    const [side, index] = this.chosen;
+    const other = side === "asking" ? "looked" : "asking";
+    const shares = { source: [], target: [] };
+    for (const each of [side, other]) {
+      const text = SIDES[this.kind][each];
+      this.now[each].forEach((_, at) => {
+        const share = each === side ? Number(at === index) : this.share(side, index, at);
+        const place = at - this.before(text);
+        if (place >= 0) shares[text][place] = Math.max(share, shares[text][place] ?? 0);
+      });
+    }
+    this.shown(shares);
+  }
+
+  /** How much the chosen word attends to the `at`-th of the other side, or is attended by it. */
+  share(side, index, at) {
+    return side === "asking" ? this.now.weights[index][at] : this.now.weights[at][index];
+  }
+
+  /** A word is pointed at in one of the texts above. */
+  pointAtWord(text, index) {
+    if (!this.data || this.unit !== "words") return;
+    const sides = SIDES[this.kind];
+    if (index === null) this.point(null, null);
+    else if (sides.asking === text) this.point("asking", index + this.before(text));
+    else if (sides.looked === text) this.point("looked", index);
+  }
+
+  /** Words of a text that the picture has and the text has not, in front of it: the translation to itself has a start. */
+  before(text) {
+    return this.kind === "decoder" && text === "target" ? 1 : 0;
+  }
+
+  counts() {
+    return { source: groups(this.data.source, true).length - 1, target: groups(this.data.target, true).length - 1 };
   }
 
   /** In words, for who cannot see the picture: what the chosen word attends to. */
   describe() {
     const { asking, looked, weights } = this.now;
     if (!this.chosen) {
-      this.said.textContent = "Point at a word, or move to one with the Tab key, to see what it attends to.";
+      this.said.textContent = "Point at a word, here or above, or move to one with the Tab key, to see what it attends to.";
       return;
     }
     const [side, index] = this.chosen;
@@ -136,12 +181,12 @@ export class Attention {
   drawLines() {
     const { asking, looked } = this.now;
     const column = (side, names) => make("div", { class: `column ${side}` }, ...names.map((name, i) => this.word(side, name, i)));
-    const titles = { cross: ["Translation", "Text"], encoder: ["Text", "Text"], decoder: ["Translation", "Translation"] }[this.kind];
+    const title = (side) => this.languages[SIDES[this.kind][side]];
     this.lines = make("svg", { class: "lines", "aria-hidden": "true" });
     const left = column("looked", looked);
     const right = column("asking", asking);
     const grid = make("div", { class: "sides" }, left, this.lines, right);
-    this.picture.replaceChildren(make("div", { class: "side-titles" }, make("span", {}, `${titles[1]}: looked at`), make("span"), make("span", {}, `${titles[0]}: looking`)), grid);
+    this.picture.replaceChildren(make("div", { class: "side-titles" }, make("span", {}, title("looked")), make("span", {}, "← attends to"), make("span", {}, title("asking"))), grid);
     const frame = this.lines.getBoundingClientRect();
     const middle = (element) => element.getBoundingClientRect().top + element.offsetHeight / 2 - frame.top;
     this.ends = { looked: [...left.children].map(middle), asking: [...right.children].map(middle), width: frame.width };
@@ -158,7 +203,12 @@ export class Attention {
         {},
         make("th", { scope: "row" }, this.word("asking", name, i)),
         ...weights[i].map((share, j) =>
-          make("td", { class: "cell", style: `--share:${Math.sqrt(share).toFixed(3)}`, title: `${name} → ${looked[j]}: ${Math.round(100 * share)} %` }),
+          make("td", {
+            class: "cell",
+            style: `--share:${Math.sqrt(share).toFixed(3)}`,
+            mouseenter: () => (this.said.textContent = `${name} attends to ${looked[j]} with ${Math.round(100 * share)} %`),
+            mouseleave: () => this.describe(),
+          }),
         ),
       ),
     );
@@ -172,8 +222,7 @@ export class Attention {
     const [side, index] = this.chosen ?? [null, null];
     const shareOf = (of, at) => {
       if (side === null) return 0;
-      if (of === side) return at === index ? 1 : 0;
-      return side === "asking" ? weights[index][at] : weights[at][index];
+      return of === side ? Number(at === index) : this.share(side, index, at);
     };
     for (const button of this.picture.querySelectorAll(".word")) {
       button.style.setProperty("--share", Math.sqrt(shareOf(button.dataset.side, +button.dataset.index)).toFixed(3));

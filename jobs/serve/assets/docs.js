@@ -11,7 +11,10 @@ function operation(method, path, about) {
     const words = [kind, field.enum?.join(" | "), needed, field.description].filter(Boolean).join(", ");
     return [make("dt", {}, name), make("dd", {}, words)];
   });
-  return make("section", { class: "operation" }, make("code", {}, `${method.toUpperCase()} ${path}`), ` ${about.summary ?? ""}`, ...(fields.length ? [make("dl", {}, ...fields)] : []));
+  const examples = Object.entries(schema?.properties ?? {}).flatMap(([name, { example }]) => (example === undefined ? [] : [[name, example]]));
+  const body = examples.length ? ` -H 'Content-Type: application/json' -d '${JSON.stringify(Object.fromEntries(examples))}'` : "";
+  const command = make("pre", {}, `curl -s ${location.origin}${path}${body}`);
+  return make("section", { class: "operation" }, make("code", {}, `${method.toUpperCase()} ${path}`), ` ${about.summary ?? ""}`, ...(fields.length ? [make("dl", {}, ...fields)] : []), command);
 }
 
 const described = await get("/openapi.json");

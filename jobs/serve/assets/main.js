@@ -4,11 +4,15 @@ import { get, post, Refused, stream } from "./api.js";
 import { Attention } from "./attention.js";
 import { compare } from "./diff.js";
 import { by, debounce, make } from "./dom.js";
+import { Panes } from "./panes.js";
 import { drawNBest, drawSearch } from "./search.js";
 
 const EXAMPLE = "The girl bought the lamp because it was cheap.";
-const state = { sentences: [], spans: [], chosen: 0, running: null, attention: null };
-const attention = new Attention(by("attention"));
+const state = { models: [], sentences: [], spans: [], chosen: 0, marks: null, running: null };
+const panes = new Panes((side, word) => attention.pointAtWord(side, word), choose);
+const attention = new Attention(by("attention"), (shares) => {
+  if (shares === null || panes.agree(attention.counts())) panes.shade(shares);
+});
 
 function key() {
   return by("key").value || undefined;
@@ -35,48 +39,21 @@ function writeLink() {
 
 // --- translating --------------------------------------------------------------------------------------------------
 
-/** A sentence in words that show their attention when they are pointed at. */
-function words(text) {
-  let index = 0;
-  return text.split(/(\s+)/).map((word) => {
-    if (!word.trim()) return word;
-    const at = index++;
-    const point = (to) => () => attention.pointAtWord(to);
-    return make("span", { class: "said", mouseenter: point(at), mouseleave: point(null) }, word);
-  });
-}
-
-function showText() {
-  const parts = [];
-  let sentence = 0;
-  for (const [text, translated] of state.spans) {
-    if (!translated) {
-      parts.push(text);
-      continue;
-    }
-    const number = sentence++;
-    const found = state.sentences[number];
-    parts.push(
-      make(
-        "span",
-        {
-          class: `sentence${found?.alternatives ? "" : " growing"}${number === state.chosen ? " chosen" : ""}`,
-          click: () => choose(number),
-        },
-        ...(found?.alternatives && number === state.chosen ? words(found.translation) : [found?.translation ?? ""]),
-      ),
-    );
-  }
-  by("target").replaceChildren(...parts);
-}
+const showText = () => panes.show(state.spans, state.sentences, state.chosen, state.marks);
 
 async function translate() {
   const text = by("source").value;
   by("count").textContent = `${text.length.toLocaleString("en")} characters`;
   state.running?.abort();
+  state.marks = null;
   writeLink();
+  by("other-box").hidden = !by("compare").value;
+  by("panes").classList.toggle("three", !by("other-box").hidden);
+  nameModels();
   if (!text.trim()) {
     by("target").replaceChildren();
+    by("other").replaceChildren();
+    by("warnings").replaceChildren();
     by("look").hidden = true;
     say("");
     return;
@@ -97,6 +74,7 @@ async function follow(text, signal) {
   for await (const [name, data] of stream("/v1/translate", body, { key: key(), signal })) {
     if (name === "start") {
       Object.assign(state, { spans: data.spans, sentences: [], chosen: 0 });
+      by("warnings").replaceChildren();
     } else if (name === "words") {
       state.sentences[data.sentence] = { translation: data.text };
     } else if (name === "sentence") {
@@ -123,18 +101,33 @@ function finish({ seconds, warnings }) {
 
 async function compareModels(text, signal) {
   const other = by("compare").value;
-  by("other-box").hidden = !other;
   if (!other) return;
-  by("other-title").textContent = other;
+  by("difference").textContent = "Translating …";
   const answer = await post("/v1/translate", { text, model: other }, { key: key(), signal });
   const ours = by("target").textContent;
-  const [left, right] = compare(ours, answer.translation).map((words) =>
-    words.map(([word, common]) => (common ? word : make("mark", {}, word))),
-  );
-  by("target").replaceChildren(...left);
-  by("other").replaceChildren(...right);
-  const same = ours === answer.translation;
-  say(same ? "Both models say the same." : "What only one of the two says is marked.");
+  const [left, right] = compare(ours, answer.translation);
+  state.marks = new Uint8Array(ours.length);
+  let at = 0;
+  for (const [word, common] of left) {
+    if (!common) state.marks.fill(1, at, at + word.length);
+    at += word.length;
+  }
+  showText();
+  by("other").replaceChildren(...right.map(([word, common]) => (common ? word : make("mark", {}, word))));
+  by("difference").textContent = ours === answer.translation ? "Both models say the same." : "What only one of the two says is marked.";
+}
+
+/** The languages and names of the models stand above their texts. */
+function nameModels() {
+  const named = (id) => state.models.find((model) => model.name === by(id).value);
+  const [model, other] = [named("model"), named("compare")];
+  by("source-title").textContent = model.source.name;
+  by("target-title").textContent = other ? `${model.target.name} by ${model.name}` : model.target.name;
+  by("other-title").textContent = other ? `${other.target.name} by ${other.name}` : "";
+  by("source").lang = model.source.code;
+  by("target").lang = model.target.code;
+  by("other").lang = other?.target.code ?? "";
+  attention.languages = { source: model.source.name, target: model.target.name };
 }
 
 // --- looking ------------------------------------------------------------------------------------------------------
@@ -142,16 +135,15 @@ async function compareModels(text, signal) {
 async function choose(number) {
   state.chosen = number;
   by("sentence").value = number;
-  if (!by("compare").value) showText();
+  showText();
   const sentence = state.sentences[number];
   if (!sentence?.alternatives) return;
   drawNBest(by("nbest"), sentence);
   drawSearch(by("search"), sentence);
   const request = { model: by("model").value, source: sentence.source, target: sentence.translation };
-  state.attention = sentence;
   try {
-    const maps = await post("/v1/attention", request, { key: key() });
-    if (state.attention === sentence) attention.show(maps);
+    sentence.maps ??= await post("/v1/attention", request, { key: key() });
+    if (state.sentences[state.chosen] === sentence) attention.show(sentence.maps);
   } catch (error) {
     by("attention").replaceChildren(make("p", { class: "note" }, error instanceof Refused ? error.message : "No attention came."));
   }
@@ -197,6 +189,7 @@ async function copyLink() {
 async function begin() {
   const [models, settings] = await Promise.all([get("/v1/models"), get("/frontend/settings")]);
   const link = readLink();
+  state.models = models;
   for (const { name, source, target, engine } of models) {
     const title = `${name}: ${source.name} to ${target.name}${engine === "torch" ? "" : ` (${engine})`}`;
     by("model").append(make("option", { value: name, selected: name === link.model }, title));
@@ -207,7 +200,12 @@ async function begin() {
   by("source").maxLength = settings.charLimit;
   by("source").value = link.text ?? EXAMPLE;
   const soon = debounce(translate, 300);
-  by("source").addEventListener("input", soon);
+  by("source").addEventListener("input", () => {
+    panes.echo(by("source").value);
+    soon();
+  });
+  panes.echo(by("source").value);
+  nameModels();
   for (const id of ["model", "compare", "key"]) by(id).addEventListener("change", translate);
   by("sentence").addEventListener("change", () => choose(+by("sentence").value));
   for (const tab of by("tabs").children) tab.addEventListener("click", () => select(tab));
@@ -218,7 +216,16 @@ async function begin() {
   by("tabs").addEventListener("keydown", moveTab);
   by("theme").addEventListener("click", switchTheme);
   by("link").addEventListener("click", copyLink);
+  addEventListener("hashchange", followLink);
   if (!settings.keyRequired) await translate();
+}
+
+/** Another link was put into the address bar. */
+function followLink() {
+  const link = readLink();
+  for (const [id, value] of [["source", link.text], ["model", link.model], ["compare", link.compare ?? ""]]) if (value !== null) by(id).value = value;
+  panes.echo(by("source").value);
+  translate();
 }
 
 begin().catch(() => say("The service does not answer."));

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
@@ -64,7 +65,7 @@ class Admission:
         if len(self.buckets) > KEPT:
             self.buckets.popitem(last=False)
         if left < 1:
-            wait = max(1, round((1 - left) * 60 / per_minute))
+            wait = math.ceil((1 - left) * 60 / per_minute)
             raise Refused(429, f"Too many requests: {per_minute} a minute are allowed. Try again in {wait} s.", wait)
 
     @contextlib.contextmanager

@@ -31,7 +31,7 @@ class ServeMetrics:
         self.source_tokens = Counter("attn_source_tokens", "Read by models.", ("model",), registry=self.registry)
         self.target_tokens = Counter("attn_target_tokens", "Written by models.", ("model",), registry=self.registry)
         self.batch_sentences = Histogram(
-            "attn_batch_sentences", "Sentences in the batch of each work.", ("model",), buckets=SIZES,
+            "attn_batch_sentences", "Sentences translated together.", ("model",), buckets=SIZES,
             registry=self.registry,
         )  # fmt: skip
         self.retries = Counter(
@@ -42,7 +42,8 @@ class ServeMetrics:
     def count_done(self, model: str, done: Done) -> None:
         self.source_tokens.labels(model).inc(done.source_tokens)
         self.target_tokens.labels(model).inc(sum(found[0].tokens for found in done.alternatives))
-        self.batch_sentences.labels(model).observe(done.batch_sentences)
+        if done.batch_sentences is not None:
+            self.batch_sentences.labels(model).observe(done.batch_sentences)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -135,7 +135,7 @@ def described_sentence(sentence: SentenceResult) -> dict[str, Any]:
         "tokens": best.tokens,
         "alternatives": [asdict(each) | {"score": round(each.score, 4)} for each in sentence.alternatives],
         "loops": sentence.loops,
-        "in_parts": sentence.pieced,
+        "repaired": sentence.repaired,
     }
 
 
@@ -205,4 +205,5 @@ class Ways:
 
 
 async def rest(service: Service, asked: Asked, sources: list[str]) -> list[SentenceResult]:
-    return await translate_sentences(sources, asked.search, Ways(service, asked).sentences)
+    ways = Ways(service, asked)
+    return await translate_sentences(sources, asked.search, ways.sentences, ways.attend)

@@ -13,7 +13,8 @@ from typing import Any
 from jobs.serve.text_pieces import protected
 from jobs.serve.text_pieces.inline_tags import with_tags, word_links
 from jobs.serve.text_pieces.loops import loops
-from jobs.serve.text_pieces.sentences import Piece, pieces
+from jobs.serve.text_pieces.put_back import put_back, taken_out
+from jobs.serve.text_pieces.sentences import LETTER, LONGEST, Piece, pieces
 from jobs.serve.text_pieces.spans import Span, spans
 from transformer.config import SearchConfig
 from transformer.translator import Alternative
@@ -25,11 +26,11 @@ Attend = Callable[[str, str], Awaitable[dict[str, Any]]]  # a source and its tra
 
 @dataclass(frozen=True)
 class SentenceResult:
-    """A sentence and its translations, best first. `pieced`: translated around what had to stay unchanged."""
+    """A sentence and its translations, best first. `repaired`: a placeholder or number was lost and put back."""
 
     source: str
     alternatives: Alternatives
-    pieced: bool = False
+    repaired: bool = False
 
     @property
     def loops(self) -> bool:
@@ -58,9 +59,9 @@ def with_protected_kept(source: str, alternatives: Alternatives) -> Alternatives
 
 
 async def translate_sentences(
-    sentences: Sequence[str], search: SearchConfig, translate: TranslateSentences
+    sentences: Sequence[str], search: SearchConfig, translate: TranslateSentences, attend: Attend
 ) -> list[SentenceResult]:
-    """Each sentence's translations; where a placeholder or a number was lost, translated around it."""
+    """Each sentence's translations; where a placeholder or a number was lost, it is put back."""
     # with something to protect, every hypothesis of the beam is a chance to find it kept
     wide = replace(search, n_best=search.beam)
     found: list[Alternatives] = [()] * len(sentences)
@@ -73,24 +74,36 @@ async def translate_sentences(
     for source, alternatives in zip(sentences, found, strict=True):
         kept = with_protected_kept(source, alternatives)
         if kept is None:
-            results.append(await _around(source, search, translate))
+            results.append(SentenceResult(source, (await _repaired(source, translate, attend),), repaired=True))
         else:
             results.append(SentenceResult(source, kept[: search.n_best]))
     return results
 
 
-async def _around(source: str, search: SearchConfig, translate: TranslateSentences) -> SentenceResult:
+async def _repaired(source: str, translate: TranslateSentences, attend: Attend) -> Alternative:
+    """A sentence translated without its placeholders and numbers, which are put back where attention has them."""
+    bare, units = taken_out(source)
+    if LETTER.search(bare) and len(bare) <= LONGEST:
+        ((best, *_),) = await translate([bare], SearchConfig())
+        if best.text.strip():
+            text = put_back(best.text, word_links(await attend(bare, best.text)), units)
+            if protected.keeps(source, text):
+                return Alternative(text, best.score, best.tokens)
+    return await _around(source, translate)
+
+
+async def _around(source: str, translate: TranslateSentences) -> Alternative:
     """A sentence translated in the parts around its placeholders and numbers."""
     cut = [
         (piece.text, piece.translate)
         for part, free in protected.parts(source)
         for piece in (pieces(part) if free else [Piece(part, False)])
     ]
-    answers = iter(await translate([text for text, free in cut if free], replace(search, n_best=1)))
+    answers = iter(await translate([text for text, free in cut if free], SearchConfig()))
     best = [next(answers)[0] if free else Alternative(text, 0.0, 0) for text, free in cut]
-    tokens = sum(each.tokens for each in best)
-    whole = Alternative("".join(each.text for each in best), sum(each.score for each in best), tokens)
-    return SentenceResult(source, (whole,), pieced=True)
+    return Alternative(
+        "".join(each.text for each in best), sum(each.score for each in best), sum(each.tokens for each in best)
+    )
 
 
 async def translate_text(
@@ -98,7 +111,7 @@ async def translate_text(
 ) -> TextResult:
     """Translate a text; `search.n_best` versions of it, the k-th made of each sentence's k-th best."""
     parts = spans(clean(text), html)
-    results = await translate_sentences([part.text for part in parts if part.translate], search, translate)
+    results = await translate_sentences([part.text for part in parts if part.translate], search, translate, attend)
     versions = [await joined(parts, results, translate, attend, version) for version in range(search.n_best)]
     distinct = tuple(version for version in dict.fromkeys(versions[1:]) if version != versions[0])
     return TextResult(versions[0], distinct, tuple(results), warnings(results))
@@ -147,6 +160,6 @@ def warnings(results: Sequence[SentenceResult]) -> tuple[str, ...]:
     for number, result in enumerate(results, start=1):
         if result.loops:
             said.append(f"The translation of sentence {number} repeats itself: the model was caught in a loop.")
-        if result.pieced:
-            said.append(f"Sentence {number} was translated in parts, to keep its placeholders and numbers.")
+        if result.repaired:
+            said.append(f"The model lost a placeholder or number of sentence {number}, and it was put back.")
     return tuple(said)
