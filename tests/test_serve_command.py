@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_model import random_directory
@@ -72,6 +77,39 @@ def test_a_new_key_is_shown_once(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (tmp_path / "keys").read_text().endswith(" alice\n")
 
 
+def translate(address: str, text: str) -> Any:
+    body = json.dumps({"q": text, "source": "en", "target": "de"}).encode()
+    request = urllib.request.Request(f"{address}/translate", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+def figures(address: str) -> str:
+    with urllib.request.urlopen(f"{address}/metrics", timeout=20) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.05)
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes that a process started, and those that these started."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
+
+
 @pytest.mark.ray
 def test_it_says_when_it_is_ready_and_stops_when_told(directory: Path, tmp_path: Path) -> None:
     with socket.socket() as probe:
@@ -98,10 +136,18 @@ def test_it_says_when_it_is_ready_and_stops_when_told(directory: Path, tmp_path:
         assert ready == {"address": f"http://127.0.0.1:{port}", "models": ["one", "two"]}
         with urllib.request.urlopen(f"{ready['address']}/v1/models", timeout=20) as answer:
             assert [model["name"] for model in json.loads(answer.read())] == ["one", "two"]
+        with ThreadPoolExecutor(1) as thread:
+            under_way = thread.submit(translate, ready["address"], "kaba lori mino. " * 60)
+            wait_until(lambda: 'works_waiting{model="one"} 0.0' not in figures(ready["address"]))
+            started = descendants(service.pid)
+            service.send_signal(signal.SIGINT)
+            assert len(under_way.result()["translatedText"]) > 200, "what is under way is finished"
     finally:
         service.send_signal(signal.SIGINT)
         _, errors = service.communicate(timeout=120)
     assert service.returncode == 0
+    assert started
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
     assert errors.splitlines() == [
         "Checking the models and starting Ray ...",
         "Finishing what is under way ...",

@@ -18,8 +18,9 @@ from starlette.testclient import TestClient
 from jobs.errors import UserError
 from jobs.serve.engine import Engine, Work, load
 from jobs.serve.http.admission import Admission, Refused
-from jobs.serve.http.app import ASSETS, build_app
+from jobs.serve.http.app import ASSETS, app_of, build_app
 from jobs.serve.http.keys import add_key, load_keys
+from jobs.serve.http.service import Service
 from jobs.serve.settings import Limits, ServedModel, ServeSettings
 from transformer import beam
 from transformer.config import SearchConfig
@@ -230,12 +231,51 @@ def test_a_full_service_says_so(models: LocalModels) -> None:
         pass
 
 
-def test_a_rate_and_a_timeout_are_answers(models: LocalModels) -> None:
+def test_a_rate_is_an_answer(models: LocalModels) -> None:
     client = with_settings(models, limits=Limits(requests_per_minute=1))
     assert client.post("/translate", json=ASKED).status_code == 200
     answer = client.post("/translate", json=ASKED)
     assert answer.status_code == 429
     assert 1 <= int(answer.headers["Retry-After"]) <= 60
+
+
+def test_what_takes_too_long_is_given_up_and_a_service_that_stops_says_so(models: LocalModels) -> None:
+    class Slow(LocalModels):
+        def __init__(self) -> None:
+            self.metrics = models.metrics
+
+        async def translate(self, *_: Any) -> Any:
+            await asyncio.sleep(60)
+
+    async def ask(app: Any) -> tuple[int, bytes | None, str]:
+        body, sent = json.dumps(ASKED).encode(), []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/translate", "query_string": b"", "headers": []}
+        await app(scope, receive, send)
+        return sent[0]["status"], dict(sent[0]["headers"]).get(b"retry-after"), json.loads(sent[1]["body"])["error"]
+
+    async def stop() -> list[Any]:
+        service = Service(SETTINGS, Slow())
+        asked = asyncio.create_task(ask(app_of(service)))
+        await asyncio.sleep(0.1)
+        draining = asyncio.create_task(service.drain(0.3))
+        await asyncio.sleep(0.05)
+        late = await ask(app_of(service))
+        await draining
+        return [await asked, late]
+
+    limited = replace(SETTINGS, limits=Limits(timeout_s=0.1))
+    assert asyncio.run(ask(build_app(limited, Slow()))) == (504, None, "This took longer than 0.1 s and was given up.")
+    assert asyncio.run(stop()) == [
+        (503, b"1", "The service stops, and had no time for this. Try again."),
+        (503, b"1", "The service stops. Try again."),
+    ]
 
 
 def test_other_sites_are_let_in_only_when_asked(models: LocalModels, client: TestClient) -> None:

@@ -7,23 +7,28 @@ being computed, so those that wait are joined before the next one starts: under 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-import time
+import threading
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from ray import serve
+from ray.exceptions import RayError
 from ray.serve.config import AutoscalingConfig
+from ray.serve.exceptions import RayServeException
 from ray.serve.schema import LoggingConfig
 
+from jobs.cluster.connect import can_autoscale
 from jobs.cluster.profiles import load_profile
 from jobs.configs import ServeResources
 from jobs.serve.engine import SMALLEST, Done, Engine, Work
 from jobs.serve.gateway import Gateway
-from jobs.serve.http.app import build_app
+from jobs.serve.http.app import app_of
 from jobs.serve.http.keys import load_keys
+from jobs.serve.http.service import Service
 from jobs.serve.settings import ServedModel, ServeSettings
 from transformer.config import SearchConfig
 
@@ -35,6 +40,10 @@ APPLICATION = "attn"
 
 def total_size(works: list[Work]) -> int:
     return sum(work.size for work in works)
+
+
+class Abandoned(Exception):
+    """Ends a search whose asker is gone."""
 
 
 class ModelServer:
@@ -90,21 +99,27 @@ class ModelServer:
 
     async def stream(self, sentence: str, search: SearchConfig) -> AsyncIterator[dict[str, Any]]:
         """The translation of one sentence as it grows: {"text"} many times, at last {"alternatives", "steps"}."""
-        loop, texts = asyncio.get_running_loop(), asyncio.Queue[str | None]()
-        found = asyncio.ensure_future(
-            self._in_thread(
-                self.engine.watched, sentence, search, lambda text: loop.call_soon_threadsafe(texts.put_nowait, text)
-            )
-        )
+        loop, texts, gone = asyncio.get_running_loop(), asyncio.Queue[str | None](), threading.Event()
+
+        def said(text: str) -> None:
+            if gone.is_set():  # the search ends here: who types asks for another before this one is found
+                raise Abandoned
+            loop.call_soon_threadsafe(texts.put_nowait, text)
+
+        found = asyncio.ensure_future(self._in_thread(self.engine.watched, sentence, search, said))
         found.add_done_callback(lambda _: texts.put_nowait(None))
-        while (text := await texts.get()) is not None:
-            while not texts.empty() and (newer := texts.get_nowait()) is not None:
-                text = newer
-            yield {"text": text}
-            if found.done():
-                break
-        alternatives, steps = await found
-        yield {"alternatives": alternatives, "steps": steps}
+        try:
+            while (text := await texts.get()) is not None:
+                while not texts.empty() and (newer := texts.get_nowait()) is not None:
+                    text = newer
+                yield {"text": text}
+                if found.done():
+                    break
+            alternatives, steps = await found
+            yield {"alternatives": alternatives, "steps": steps}
+        finally:
+            gone.set()
+            found.cancel()
 
     async def attention(self, source: str, target: str | None) -> dict[str, Any]:
         maps: dict[str, Any] = await self._in_thread(self.engine.attention, source, target)
@@ -123,11 +138,14 @@ class Api:
     """The HTTP API. Holds no model: a lost model replica loses no request, it is sent again."""
 
     def __init__(self, settings: ServeSettings, *models: serve.handle.DeploymentHandle[Any]) -> None:
-        self.settings = settings
-        self.gateway = Gateway(dict(zip((model.name for model in settings.models), models, strict=True)))
+        names = [model.name for model in settings.models]
+        self.service = Service(settings, Gateway(dict(zip(names, models, strict=True))))
 
     def __serve_build_asgi_app__(self) -> Any:
-        return build_app(self.settings, self.gateway)
+        return app_of(self.service)
+
+    async def drain(self, seconds: float) -> None:
+        await self.service.drain(seconds)
 
 
 def application(settings: ServeSettings) -> serve.Application:
@@ -192,9 +210,16 @@ def start(settings: ServeSettings) -> None:
     serve.run(application(settings), name=APPLICATION, route_prefix="/")
 
 
+def drain() -> None:
+    """Let nobody else in, and return when what is under way is answered."""
+    with contextlib.suppress(RayServeException, RayError, TimeoutError):  # what is broken has nothing to finish
+        handle: Any = serve.get_app_handle(APPLICATION)
+        handle.drain.remote(DRAIN_S).result(timeout_s=DRAIN_S + 5)
+
+
 def stop() -> None:
-    """Let requests under way finish, and end the service."""
-    started = time.monotonic()
-    serve.delete(APPLICATION)
-    if time.monotonic() - started < DRAIN_S:
+    """End the service. A Ray that we started ends with it; on another cluster Serve stays if it has something else."""
+    if can_autoscale() and set(serve.status().applications) - {APPLICATION}:
+        serve.delete(APPLICATION)
+    else:
         serve.shutdown()

@@ -166,9 +166,7 @@ def _require_free_port(host: str, port: int) -> None:
 
 
 def _run(args: argparse.Namespace, settings: ServeSettings) -> int:
-    stopped = threading.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, lambda *_: stopped.set())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     print("Checking the models and starting Ray ...", file=sys.stderr, flush=True)
     engine = importlib.import_module("jobs.serve.engine")
     for model in settings.models:
@@ -177,15 +175,19 @@ def _run(args: argparse.Namespace, settings: ServeSettings) -> int:
     needed = 1 + len(settings.models) * settings.on.max_replicas * settings.on.cpus_per_replica
     connect.connect(args.address, cpus=needed, object_store_gb=0.25)
     deployment = importlib.import_module("jobs.serve.deployment")
+    stopped = threading.Event()
     try:
         deployment.start(settings)
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, lambda *_: stopped.set())
         _say_ready(args, settings)
         stopped.wait()
         interrupt.end_in_order()
         print("Finishing what is under way ...", file=sys.stderr, flush=True)
+        deployment.drain()
     finally:
         deployment.stop()
-        connect.leave()
+        importlib.import_module("ray").shutdown()
     print("Stopped.", file=sys.stderr)
     return 0
 

@@ -16,6 +16,7 @@ from jobs.serve.http.keys import digest
 from jobs.serve.settings import ServeSettings
 
 DISCARDED = 16_000_000  # bytes of a body that is too large, read before it is refused
+AGAIN = "Try again."
 KEPT = 10_000  # callers whose rate is remembered
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -40,6 +41,7 @@ class Admission:
         self.limits = settings.limits
         self.clock = clock
         self.inside = 0
+        self.closed = False  # the service stops
         self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # caller: (requests left, when)
 
     def caller(self, key: str | None) -> str:
@@ -71,8 +73,10 @@ class Admission:
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
         """One of the places for requests at once, for as long as the request takes."""
+        if self.closed:
+            raise Refused(503, f"The service stops. {AGAIN}", 1)
         if self.inside >= self.limits.concurrent:
-            raise Refused(503, f"The service is full: {self.inside} requests are being answered. Try again.", 1)
+            raise Refused(503, f"The service is full: {self.inside} requests are being answered. {AGAIN}", 1)
         self.inside += 1
         try:
             yield

@@ -33,7 +33,11 @@ WORDS = {
 
 def build_app(settings: ServeSettings, models: Models) -> Any:
     """The application of one replica."""
-    service = Service(settings, models)
+    return app_of(Service(settings, models))
+
+
+def app_of(service: Service) -> Any:
+    settings = service.settings
     app = FastAPI(
         title="attn",
         description="Translate with a Transformer, and see its attention.",

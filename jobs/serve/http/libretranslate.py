@@ -56,6 +56,8 @@ def router(service: Service) -> APIRouter:
     @routes.get("/health", summary="Whether every model translates a word")
     async def health() -> JSONResponse:
         try:
+            if service.admission.closed:
+                raise Refused(503, "The service stops.")
             async with asyncio.timeout(HEALTH_S):
                 greedy = SearchConfig(beam=1, extra_length=4)
                 await asyncio.gather(*(service.models.translate(name, ["a"], greedy) for name in service.by_name))

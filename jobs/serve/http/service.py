@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from starlette.requests import Request
 
-from jobs.serve.http.admission import Admission, Refused
+from jobs.serve.http.admission import AGAIN, Admission, Refused
 from jobs.serve.http.fields import number_field, read_fields, text_field, whole_field
 from jobs.serve.http.metrics import ServeMetrics
 from jobs.serve.settings import ServedModel, ServeSettings
@@ -40,26 +40,49 @@ class Service:
         self.models = models
         self.metrics = models.metrics
         self.admission = Admission(settings)
+        self.deadlines: set[asyncio.Timeout] = set()  # of the requests that are being answered
         self.by_name = {model.name: model for model in settings.models}
 
     @contextlib.asynccontextmanager
-    async def request(self, request: Request) -> AsyncIterator[dict[str, Any]]:
-        """The fields of a request that is let in; it holds one of the places until it is answered, or timed out."""
+    async def place(self) -> AsyncIterator[None]:
+        """One of the places for requests, held until the request is answered, or timed out."""
+        limit = self.settings.limits.timeout_s
         try:
-            async with asyncio.timeout(self.settings.limits.timeout_s):
-                with self.admission.place():
-                    self.metrics.inside.set(self.admission.inside)
-                    fields = await read_fields(request, self.settings.limits.body_bytes)
-                    self.admission.count(self.admission.caller(key_of(request, fields)))
-                    if self.settings.log_text:
-                        log.warning("%s %s", request.url.path, fields | {"api_key": None})
-                    yield fields
+            with self.admission.place():
+                self.metrics.inside.set(self.admission.inside)
+                async with asyncio.timeout(limit) as deadline:
+                    self.deadlines.add(deadline)
+                    try:
+                        yield
+                    finally:
+                        self.deadlines.discard(deadline)
         except TimeoutError:
-            raise Refused(
-                504, f"This took longer than {self.settings.limits.timeout_s:g} s and was given up."
-            ) from None
+            if self.admission.closed:
+                raise Refused(503, f"The service stops, and had no time for this. {AGAIN}", 1) from None
+            raise Refused(504, f"This took longer than {limit:g} s and was given up.") from None
         finally:
             self.metrics.inside.set(self.admission.inside)
+
+    @contextlib.asynccontextmanager
+    async def request(self, request: Request) -> AsyncIterator[dict[str, Any]]:
+        """The fields of a request that is let in."""
+        async with self.place():
+            fields = await read_fields(request, self.settings.limits.body_bytes)
+            self.admission.count(self.admission.caller(key_of(request, fields)))
+            if self.settings.log_text:
+                log.warning("%s %s", request.url.path, fields | {"api_key": None})
+            yield fields
+
+    async def drain(self, seconds: float) -> None:
+        """Let nobody else in, and return when all requests are answered: with a sentence, those that take longer."""
+        self.admission.closed = True
+        until = time.monotonic() + seconds
+        while self.admission.inside and time.monotonic() < until:
+            await asyncio.sleep(0.05)
+        for deadline in self.deadlines:
+            deadline.reschedule(asyncio.get_running_loop().time())
+        while self.admission.inside and time.monotonic() < until + 1:
+            await asyncio.sleep(0.05)
 
     def model_named(self, name: str) -> ServedModel:
         if name not in self.by_name:

@@ -151,7 +151,7 @@ async def events(service: Service, asked: Asked) -> AsyncIterator[str]:
     results: list[SentenceResult] = []
     sources = [part.text for part in parts if part.translate]
     try:
-        with service.admission.place():
+        async with service.place():
             for number, source in enumerate(sources[:WATCHED]):
                 async for found in watched(service, asked, source):
                     if isinstance(found, str):
