@@ -18,7 +18,7 @@ from transformer.evalb import right_constituents, sentence_score
 from transformer.trees import Leaf, Tree
 
 UPRIGHT = 620  # pixels: a tree that is wider is an outline
-LEVEL, LETTER, GAP = 38, 7.6, 12  # pixels: from a constituent down to its parts, of a letter, between texts
+LEVEL, LETTER, CAPITAL, GAP = 38, 7.6, 10.0, 12  # pixels: from a constituent to its parts, of a letter, between texts
 LINE, INDENT = 20, 16  # pixels of an outline
 WRONG, MISSING = ("#d1453b", "✗"), ("#2f7fd6", "+")  # colour and sign; both can be read on white and on black
 STYLE = "svg{color:#1c2530;background:#fff}@media(prefers-color-scheme:dark){svg{color:#e6edf3;background:#0d1117}}"
@@ -128,7 +128,7 @@ def _place_upright(root: _Spot) -> float:
     def place(spot: _Spot) -> float:
         """Returns where the spot begins."""
         nonlocal right
-        own = max(len(spot.said), len(spot.word)) * LETTER + GAP
+        own = max(_width(spot.said), _width(spot.word))
         if not spot.parts:
             spot.along = right + own / 2
             right += own
@@ -144,6 +144,11 @@ def _place_upright(root: _Spot) -> float:
 
     place(root)
     return right
+
+
+def _width(text: str) -> float:
+    """About what a text takes, bold, with the gap to the next one."""
+    return GAP + sum(CAPITAL if letter.isupper() else LETTER for letter in text)
 
 
 def _shift(spot: _Spot, by: float) -> None:
@@ -174,10 +179,10 @@ def _outline(root: _Spot, top: float) -> tuple[float, float, list[str]]:
     for spot in spots:
         x, y = 6.0 + INDENT * spot.depth, rows[id(spot)]
         parts.append(_text(x, y, spot.said, anchor="start", mark=spot.mark, faint=bool(spot.word)))
-        end = x + len(spot.said) * LETTER + GAP
+        end = x + _width(spot.said)
         if spot.word:
             parts.append(_text(end, y, spot.word, anchor="start", strong=True))
-            end += len(spot.word) * LETTER + GAP
+            end += _width(spot.word)
         else:
             parts.append(_line(x + 3, y + 5, x + 3, rows[id(spot.leaves()[-1])] + 3, spot.mark))
         width = max(width, end)
