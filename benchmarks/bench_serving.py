@@ -44,7 +44,7 @@ HA_PROXY = {"RAY_SERVE_ENABLE_HA_PROXY": "1", "RAY_SERVE_THROUGHPUT_OPTIMIZED": 
 
 
 class Load(NamedTuple):
-    """What clients saw: sentences a second, and how long a sentence took."""
+    """What clients saw: sentences a second, and how long a sentence took; and what it cost."""
 
     clients: int
     rate: float
@@ -52,6 +52,7 @@ class Load(NamedTuple):
     p99_ms: float
     failed: int
     batch: float | None
+    processor_ms: float  # of all processes of the server, for a sentence
 
 
 # --- the clients -------------------------------------------------------------------------------------------------
@@ -74,10 +75,10 @@ async def client(port: int, lines: Sequence[str], number: int, until: float, see
     writer.close()
 
 
-async def measure(port: int, lines: Sequence[str], clients: int, seconds: float) -> Load:
-    before, seen, began = [], [], 0.0
+async def measure(port: int, pid: int, lines: Sequence[str], clients: int, seconds: float) -> Load:
+    before, seen, began, used = [], [], 0.0, 0.0
     for duration in (WARM_UP_S, seconds):
-        before, seen, began = batches(port), [], time.perf_counter()
+        before, seen, began, used = batches(port), [], time.perf_counter(), processor_seconds(pid)
         until = began + duration
         await asyncio.gather(*(client(port, lines, number, until, seen) for number in range(clients)))
     whole = time.perf_counter() - began
@@ -91,7 +92,22 @@ async def measure(port: int, lines: Sequence[str], clients: int, seconds: float)
         1e3 * times[int(0.99 * (len(times) - 1))],
         sum(not good for _, good in seen),
         batch,
+        1e3 * (processor_seconds(pid) - used) / len(times),
     )
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process and all that it started have used: on a machine with other work the fairest measure."""
+    parents, used = {}, {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            parents[int(entry.name)] = int(fields[1])
+            used[int(entry.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    tree = {pid}
+    while more := {child for child, parent in parents.items() if parent in tree} - tree:
+        tree |= more
+    return sum(used[each] for each in tree if each in used)
 
 
 def batches(port: int) -> list[float]:
@@ -123,8 +139,8 @@ def plain_server(model: Path, port: int, one_at_a_time: bool) -> None:
 
 
 @contextlib.contextmanager
-def serving(name: str, args: argparse.Namespace, port: int) -> Iterator[None]:
-    """One of the servers, up and answering, in a process of its own."""
+def serving(name: str, args: argparse.Namespace, port: int) -> Iterator[int]:
+    """One of the servers, up and answering, in a process of its own: its number."""
     attn = [sys.executable, "-m", "pipelines.cli", "serve", f"model={args.model}", "--port", str(port), "--json"]
     attn += ["--replicas", str(args.replicas)]
     plain = [sys.executable, __file__, "--model", str(args.model), "--plain-port", str(port)]
@@ -146,26 +162,28 @@ def serving(name: str, args: argparse.Namespace, port: int) -> Iterator[None]:
                 urllib.request.urlopen(asked, timeout=30).read()
                 break
             time.sleep(0.5)
-        yield
+        yield server.pid
     finally:
         server.send_signal(signal.SIGINT)
         server.wait()
 
 
-def offline(model: Path, lines: Sequence[str], seconds: float) -> float:
-    """Sentences a second of one process of one thread, in full batches."""
+def offline(model: Path, engine: str, lines: Sequence[str], batch: int, seconds: float) -> tuple[float, float]:
+    """Sentences a second of one process of one thread in such batches, and milliseconds of the processor for each."""
     code = f"""
 import json, sys, time, torch
+from jobs.translate.ctranslate2 import CTranslate2Translator
 from transformer.translator import Translator
 torch.set_num_threads(1)
 lines = json.load(sys.stdin)
-translator = Translator.load({str(model)!r})
+engine = {{"torch": Translator.load, "ctranslate2": lambda model: CTranslate2Translator.load(model, threads=1)}}
+translator = engine[{engine!r}]({str(model)!r})
 translator.translate(lines[:64])
-began, done = time.perf_counter(), 0
+began, used, done = time.perf_counter(), time.process_time(), 0
 while time.perf_counter() - began < {seconds}:
-    translator.translate(lines)
-    done += len(lines)
-print(done / (time.perf_counter() - began))
+    at = done % len(lines)
+    done += len(translator.translate(lines[at:at + {batch}]))
+print(done / (time.perf_counter() - began), 1e3 * (time.process_time() - used) / done)
 """
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -176,7 +194,8 @@ print(done / (time.perf_counter() - began))
         text=True,
         check=True,
     )
-    return float(done.stdout)
+    rate, processor_ms = map(float, done.stdout.split())
+    return rate, processor_ms
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -211,27 +230,35 @@ def main() -> None:
     lines = [pair.source for pair in demo_language.pairs(1, "test", 0, 256)]
     translator = Translator.load(args.model)
     tokens = sum(found.tokens for found in translator.translate(lines)) / len(lines)
-    print(f"{'server':<30}{'clients':>8}{'sentences/s':>13}{'p50 ms':>9}{'p99 ms':>9}{'batch':>7}{'failed':>8}")
+    print(
+        f"{'server':<30}{'clients':>8}{'sentences/s':>13}{'p50 ms':>9}{'p99 ms':>9}{'batch':>7}{'CPU ms':>8}"
+        f"{'failed':>8}"
+    )
     found: dict[tuple[str, int], Load] = {}
     for name in ("attn serve", "attn serve, CTranslate2", "CTranslate2 without batches", "one request at a time"):
         port = free_port()
-        with serving(name, args, port):
+        with serving(name, args, port) as pid:
             for clients in CLIENTS:
-                load = asyncio.run(measure(port, lines, clients, args.seconds))
+                load = asyncio.run(measure(port, pid, lines, clients, args.seconds))
                 found[name, clients] = load
                 batch = f"{load.batch:.1f}" if load.batch else "1"
                 print(
                     f"{name:<30}{clients:>8}{load.rate:>13.1f}{load.median_ms:>9.0f}{load.p99_ms:>9.0f}{batch:>7}"
-                    f"{load.failed:>8}",
+                    f"{load.processor_ms:>8.1f}{load.failed:>8}",
                     flush=True,
                 )
-    rate = args.replicas * offline(args.model, lines, args.seconds)
-    print(f"{'offline, full batches':<30}{'':>8}{rate:>13.1f}   ({rate * tokens:,.0f} target tokens/s)")
+    rate = 0.0
+    for engine, batch in (("torch", 256), ("torch", 26), ("torch", 1), ("ctranslate2", 256), ("ctranslate2", 1)):
+        alone, processor_ms = offline(args.model, engine, lines, batch, args.seconds)
+        rate = rate or args.replicas * alone
+        print(f"{f'offline, {engine}':<38}{alone:>13.1f}{'':>18}{batch:>7}{processor_ms:>8.1f}", flush=True)
+    print(f"offline, full batches: {rate * tokens:,.0f} target tokens/s on {args.replicas} threads")
     ours, plain = found["attn serve", 64].rate, found["CTranslate2 without batches", 64].rate
     print(f"\nat 64 clients, against CTranslate2 without batches: {ours / plain:.2f}")
     print(f"at 64 clients, against one request at a time: {ours / found['one request at a time', 64].rate:.2f}")
     print(f"at 64 clients, of offline on as many threads: {ours / rate:.2f}")
     alone = found["attn serve", 1].median_ms
+    print(f"the processor's time at 64 clients, of offline: {found['attn serve', 64].processor_ms * rate / 1e3:.2f}")
     print(f"p99 at 8 clients over p50 of one alone: {found['attn serve', 8].p99_ms / alone:.1f}")
 
 

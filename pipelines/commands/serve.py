@@ -94,6 +94,8 @@ def _model(args: argparse.Namespace, text: str) -> Iterator[ServedModel]:
     """RECIPE, DIR or models:/NAME, each with NAME= in front if it is to be called otherwise."""
     named = NAMED.fullmatch(text)
     place = named["model"] if named else text
+    if place in RECIPES and recipe_named(place).experiment.corpus.is_trees:
+        raise UserError(f"{place} parses, and the service translates: `attn parse {place}` uses its model.")
     source, target = _languages(args, place)
     with _directory(args, place) as directory:
         name = named["name"] if named else re.sub(r"[^\w.-]+", "-", _short(place)).strip("-")
@@ -180,9 +182,9 @@ def _run(args: argparse.Namespace, settings: ServeSettings) -> int:
         deployment.start(settings)
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda *_: stopped.set())
+        interrupt.end_in_order()
         _say_ready(args, settings)
         stopped.wait()
-        interrupt.end_in_order()
         print("Finishing what is under way ...", file=sys.stderr, flush=True)
         deployment.drain()
     finally:
