@@ -111,6 +111,12 @@ def test_what_makes_an_experiment_meaningless_is_refused_in_words(
     assert sentence.lower() in str(refused.value).lower()
 
 
+def test_json_is_refused_where_progress_is_printed() -> None:
+    done = attn("lab", "scaling", "--json")
+    assert done.returncode == 2
+    assert "attn results --lab --json" in done.stderr
+
+
 def test_seeds_below_one_are_refused() -> None:
     with pytest.raises(UserError, match="at least 1"):
         lab.page(["scaling"], seeds=0)

@@ -75,7 +75,7 @@ def judge_path(figures: Figures) -> Ruling:
     near, far = figures["attention/gradient/near"], figures["attention/gradient/far"]
     recurrent = figures["LSTM/gradient/far"] / figures["LSTM/gradient/near"]
     apart = f"gradient at {figures['farthest']:.0f} positions over that at 1"
-    said = f"{apart}: attention {far / near:.2g}, LSTM {recurrent:.1g}"
+    said = f"{apart}: attention {far / near:.2g}, LSTM {f'{recurrent:.1g}' if recurrent else 'too small for a float'}"
     return rule(far >= 0.5 * near and recurrent < 0.1, said)
 
 

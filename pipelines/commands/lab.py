@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from jobs.errors import UserError
 from jobs.lab.questions import QUESTIONS
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import lab as recipe
@@ -25,6 +26,8 @@ COLOURS = {"holds": "green", "does not hold": "red", "not shown here": "yellow"}
 def lab(args: argparse.Namespace) -> int:
     if not args.name:
         return listing(args.json)
+    if args.json:
+        raise UserError("--json is for the list. What an experiment found: attn results --lab --json.")
     page = recipe.page(args.name, args.changes, quick=args.quick, seeds=args.seeds)
 
     def ending(console: Console, workspace: Workspace) -> None:
