@@ -22,7 +22,7 @@ QUESTIONS: Mapping[str, Question] = {
         title="Scaling",
         question="Does leaving out 1/sqrt(d_k) kill the gradient of the softmax?",
         paper="3.2.1: for large d_k the dot products grow and the softmax has extremely small gradients",
-        minutes=2,
+        minutes=3,
     ),
     "mask": Question(
         title="Mask",
