@@ -165,6 +165,30 @@ class TreesCorpus(Corpus):
         return {"targets": "trees", "tags": self.tags}
 
 
+@dataclass(frozen=True, kw_only=True)
+class DemoTreesCorpus(Corpus):
+    """Trees by a grammar of ours. The splits share no sentence."""
+
+    kind: ClassVar[str] = "demo_trees"
+    sentence_tokens: ClassVar[float] = 35.0
+
+    split: Literal["train", "dev", "test"]
+    trees: int
+    seed: int = 1
+    tags: Tags = "XX"
+    source_language: str = "en"
+    target_language: str = "trees"
+
+    def __post_init__(self) -> None:
+        require(self.trees >= 1, f"a treebank needs at least one tree, not {self.trees}")
+
+    def known_pairs(self) -> int | None:
+        return self.trees
+
+    def form(self) -> Mapping[str, str]:
+        return {"targets": "trees", "tags": self.tags}
+
+
 # --- vocabulary ------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ import ray
 from jobs.configs import ReportConfig, Resources
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
+from jobs.report import trees
 from jobs.report.attention import Picture, entropy_facts, picture
 from jobs.report.row_results import Inputs, Sample, attention_sentences, choose_samples, read_samples
 from jobs.report.write import gather, read_lines, write
@@ -36,13 +37,17 @@ def run(
     if len(inputs) != len(config.rows) or not inputs:
         raise UserError(f"The report has {len(config.rows)} names of rows for {len(inputs)} rows of results.")
     samples, pictures, others = look_closely(config, inputs, log)
-    report = gather(config, inputs, samples, pictures, others, on)
+    drawn = {}
+    if trees.has_trees(inputs[0].scores):
+        drawn, samples = trees.read_samples(inputs[0].scores, config.samples), []
+    report = gather(config, inputs, samples, pictures, others, on, drawn)
     log(Progress(2, 3, "parts", "writing"))
     write(report, out)
     log(Note(f"The report is {out.at('report.html')}"))
     first = report.rows[0]
     facts: dict[str, int | float | str] = {"rows": len(report.rows), **entropy_facts(pictures)}
-    facts |= {name: value for name, value in (("bleu", first.bleu), ("perplexity", first.perplexity)) if value}
+    known = (("bleu", first.bleu), ("f1", first.fact("f1", "scores")), ("perplexity", first.perplexity))
+    facts |= {name: value for name, value in known if value}
     return facts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jobs.report import trees
 from jobs.report.cost import cost_section
 from jobs.report.data import counts
 from jobs.report.page import Report, again, subtitle
@@ -21,6 +22,9 @@ def markdown(report: Report, figures: Sequence[str]) -> str:
     parts += [f"![{name}](figures/{name}.svg)\n" for name in figures]
     if report.samples:
         parts += ["## Translations\n", _samples(report)]
+    if report.trees:
+        table = trees.summary(report.rows[0])
+        parts += ["## Trees\n", markdown_table(table["header"], table["lines"]), _trees(report)]
     parts += ["## Data\n", markdown_table(["", "training data"], counts(report.corpus, report.shards))]
     cost = cost_section(report.rows, report.on)["table"]
     parts += ["## Cost\n", markdown_table(cost["header"], cost["lines"])]
@@ -35,6 +39,15 @@ def _headline(report: Report) -> str:
         for card in headline(report.results, report.rows)
     ]
     return markdown_table(["", "ours", "paper", ""], lines)
+
+
+def _trees(report: Report) -> str:
+    lines = [
+        [kind, f"{sample.f1:.1f}", str(sample.gold), str(sample.parse)]
+        for kind, found in report.trees.items()
+        for sample in found[:3]
+    ]
+    return markdown_table(["", "F1", "the treebank", "ours"], lines)
 
 
 def _samples(report: Report) -> str:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from jobs.configs import ReportConfig, Resources
 from jobs.durations import duration
-from jobs.report import figures, pages
+from jobs.report import figures, pages, trees
 from jobs.report.attention import KINDS, Picture, entropies, still, viewer_data
 from jobs.report.cost import cost_section
 from jobs.report.data import data_section
@@ -48,6 +48,7 @@ class Report:
     others: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # translations of further rows, by line
     pictures: Sequence[Picture] = ()
     on: Resources | None = None  # the profile that this run was made on
+    trees: Mapping[str, Sequence[trees.TreeSample]] = field(default_factory=dict)
 
     @property
     def results(self) -> list[Result]:
@@ -59,11 +60,13 @@ def page(report: Report) -> str:
         "curves": curves(report.rows),
         "attention": attention(report.pictures),
         "samples": samples(report),
+        "trees": trees.section(report.trees, report.rows[0]),
     }
     names = [("results", "Results")]
     names += [("learning", "Learning")] if sections["curves"] else []
     names += [("where", "Attention")] if sections["attention"] else []
     names += [("translations", "Translations")] if sections["samples"] else []
+    names += [("trees", "Trees")] if sections["trees"] else []
     names += [("data", "Data"), ("cost", "Cost"), ("again", "Run it again")]
     return pages.render(
         "report.html.j2",
@@ -208,7 +211,8 @@ def compared(ours: str, reference: str) -> list[tuple[str, bool]]:
 def again(report: Report) -> dict[str, Any]:
     recipe = report.config.recipe
     commands = [f"attn plan {recipe}", f"attn run {recipe}", f"attn results {recipe}"]
-    commands += [f'attn translate {recipe} "..."'] if len(report.rows) == 1 else []
+    use = "parse" if report.trees else "translate"
+    commands += [f'attn {use} {recipe} "..."'] if len(report.rows) == 1 else []
     return {
         "commands": "\n".join(commands),
         "steps": steps_table(report.rows),

@@ -50,7 +50,7 @@ def headline(found: Sequence[Result], rows: Sequence[Row]) -> list[Card]:
     first = next((result for result in found if result.name == BASE), found[0])
     row = next(row for row in rows if paper_figures.plain_name(row.name) == first.name)
     named = f" of {first.name}" if len(found) > 1 else ""
-    cards = bleu_cards(first, named, row.parts)
+    cards = bleu_cards(first, named, row.parts) if first.f1 is None else f1_cards(first, named, row)
     about = "per subword of the scored set, no smoothing"
     cards.append(Card(label=f"Perplexity{named}", value=measured(first.perplexity), about=about))
     signature = row.text("chrf_signature", "scores") or ""
@@ -83,6 +83,34 @@ def bleu_cards(result: Result, named: str, parts: Mapping[str, float]) -> list[C
             beside=f"paper {number(result.paper.bleu, 1)}" if result.paper else "",
             about="Moses tokens, compounds split at hyphens, multi-bleu",
         ),
+    ]
+
+
+def f1_cards(result: Result, named: str, row: Row) -> list[Card]:
+    """F1 of both searches, and what EVALB makes of the output as it is."""
+    low, high = row.fact("f1_low", "scores"), row.fact("f1_high", "scores")
+    within = f"({low:.1f} to {high:.1f})" if low is not None and high is not None else ""
+    errors, malformed = row.fact("evalb_errors", "scores"), row.fact("malformed_percent", "scores")
+    return [
+        Card(
+            label=f"F1{named}",
+            value=measured(result.f1),
+            unit=within,
+            beside=f"paper {number(result.paper.f1, 1)}" if result.paper else "",
+            about="free search, every sentence counts" + (", 95 % interval by bootstrap" if within else ""),
+            lead=True,
+        ),
+        Card(
+            label=f"F1{named}, well-formed search",
+            value=number(row.fact("f1_well_formed", "scores")),
+            about="among trees over the sentence's words only",
+        ),
+        Card(
+            label=f"F1{named}, EVALB's rule",
+            value=number(row.fact("f1_evalb", "scores")),
+            about=f"{number(errors, 0)} sentences left out as errors",
+        ),
+        Card(label=f"Malformed{named}", value=number(malformed), unit="%", about="of the free search, repaired"),
     ]
 
 
@@ -155,6 +183,11 @@ def columns_for(
     if table == 3 and beside:
         columns.append(Column("Perplexity", "paper", paper_cell(lambda figures: number(figures.perplexity))))
     columns += change_columns("perplexity", "PPL − base") if changes and table != 2 else []
+    if all(result.f1 is not None for result in found):
+        columns.append(Column("F1", "ours", lambda result: (measured(result.f1), "")))
+        if beside:
+            columns.append(Column("F1", "paper", paper_cell(lambda figures: number(figures.f1, 1))))
+        return columns + size_columns(beside)
     columns.append(Column("BLEU", "sacreBLEU", lambda result: (measured(result.bleu), "")))
     if any(interval(result.bleu) for result in found):
         columns.append(Column("BLEU", "95 %", lambda result: (interval(result.bleu) or DASH, "theirs")))
@@ -163,11 +196,14 @@ def columns_for(
         columns.append(Column("BLEU", "paper", paper_cell(lambda figures: number(figures.bleu, 1))))
     columns += change_columns("bleu", "BLEU − base") if changes and table != 2 else []
     columns.append(Column("chrF", "ours", lambda result: (measured(result.chrf, 1), "")))
-    if any(result.f1 for result in found):
-        columns.append(Column("F1", "ours", lambda result: (measured(result.f1, 1), "")))
-    columns.append(Column("Parameters", "ours", lambda result: (millions(result.parameters), "")))
+    return columns + size_columns(beside)
+
+
+def size_columns(beside: bool) -> list[Column]:
+    columns = [Column("Parameters", "ours", lambda result: (millions(result.parameters), ""))]
     if beside:
-        columns.append(Column("Parameters", "paper", paper_cell(lambda figures: millions(figures.parameters))))
+        theirs = Column("Parameters", "paper", lambda r: (millions(r.paper.parameters) if r.paper else DASH, "theirs"))
+        columns.append(theirs)
     columns.append(Column("Training", "updates", lambda result: (number(result.updates, 0), "")))
     columns.append(Column("Training", "time", lambda result: (duration(result.seconds), "")))
     return columns

@@ -202,6 +202,8 @@ def markdown_text(text: str) -> str:
 
 
 def results_markdown(found: Sequence[Result]) -> str:
+    if all(result.f1 is not None for result in found):
+        return f1_markdown(found)
     beside = any(result.paper for result in found)
     changes = differences(found)
     header = ["row", "PPL", "BLEU (sacreBLEU)", "BLEU (paper's protocol)", "chrF", "parameters", "updates"]
@@ -216,6 +218,22 @@ def results_markdown(found: Sequence[Result]) -> str:
             line += [number(result.paper.bleu if result.paper else None)]
             line += [signed(change.ours if change else None), signed(change.paper if change else None, 1)]
         lines.append(line)
+    return markdown_table(header, lines)
+
+
+def f1_markdown(found: Sequence[Result]) -> str:
+    header = ["row", "PPL", "F1", "paper F1", "parameters", "updates"]
+    lines = [
+        [
+            result.name,
+            measured(result.perplexity),
+            measured(result.f1),
+            number(result.paper.f1 if result.paper else None, 1),
+            millions(result.parameters),
+            number(result.updates, 0),
+        ]
+        for result in found
+    ]
     return markdown_table(header, lines)
 
 

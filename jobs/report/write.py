@@ -17,8 +17,12 @@ from jobs.report.page import Report, page, still_curves
 from jobs.report.results import charts
 from jobs.report.row_results import Inputs, Sample, choose_samples, language_pair, read_optional, read_row
 from jobs.report.tables import differences, results_csv
+from jobs.report.tree_pictures import errors_svg
+from jobs.report.trees import TreeSample, by_length
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
+
+STILL_TREES = 3  # of each kind, as files
 
 
 def gather(
@@ -28,6 +32,7 @@ def gather(
     pictures: Sequence[Picture] = (),
     others: Mapping[str, Mapping[int, str]] | None = None,
     on: Resources | None = None,
+    trees: Mapping[str, Sequence[TreeSample]] | None = None,
 ) -> Report:
     """What the page is made from, read from the rows' results."""
     pairs = [language_pair(row.corpora) for row in inputs]
@@ -42,6 +47,7 @@ def gather(
         others=others or {},
         pictures=pictures,
         on=on,
+        trees=trees or {},
     )
 
 
@@ -58,6 +64,11 @@ def still_figures(report: Report) -> dict[str, str]:
     """Pictures as files, for Markdown and for slides."""
     found = {"learning": still_curves(report.rows)}
     found |= {chart["name"]: str(chart["svg"]) for chart in charts(report.results, differences(report.results))}
+    if report.trees:
+        found["f1-by-length"] = by_length(report.rows[0])
+        for kind, samples in report.trees.items():
+            drawn = [(sample.line + 1, errors_svg(sample.parse, sample.gold)) for sample in samples[:STILL_TREES]]
+            found |= {f"tree-{kind.lower().replace(' ', '-')}-line-{line}": svg for line, svg in drawn}
     if report.pictures:
         shown = report.pictures[0]
         for kind in ("cross", "encoder"):

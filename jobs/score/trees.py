@@ -3,10 +3,10 @@
 Reads   translations.parquet of both searches (jobs/translate); pairs/*.parquet of the treebank, column `tree`
 Writes  scores.json, every figure; trees.parquet, a row per sentence: the treebank's tree, both of ours, their brackets
 
-Every sentence counts. An output of the free search that is no tree over the words is repaired (`rebuild` of
-transformer/tree_symbols.py) and counted as malformed. Beside `f1` stands what says how much that matters:
-`f1_unrepaired`, in which a malformed output has no bracket right, and `f1_evalb`, EVALB's own figure of the output as
-it is, which leaves out of its totals what it takes for errors, and so rewards them.
+Every sentence counts: `f1` is transformer/evalb.py's strict figure. An output of the free search that is no tree over
+the words is repaired (`rebuild` of transformer/tree_symbols.py) and counted as malformed. Beside `f1` stands what says
+how much that matters: `f1_unrepaired`, in which a malformed output has no bracket right, and `f1_evalb`, EVALB's own
+figure of the output as it is, which leaves out of its totals what it takes for errors, and so rewards them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ import ray
 
 from jobs.configs import ScoreConfig
 from jobs.errors import UserError
-from jobs.score.brackets import Counts, compare
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
+from transformer.evalb import SIGNATURE_STRICT, LengthGroup, ParseScores, SentenceScore, sentence_score, total
 from transformer.tree_symbols import Tags, rebuild
 from transformer.trees import Tree, read_trees
 
-SHORT = 40  # words: of EVALB's second set of figures
-LENGTHS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 60), (61, 100_000))  # words, for F1 by length
 TREES = "trees.parquet"
 SCHEMA = pa.schema(
     [
@@ -55,12 +53,8 @@ class Scored:
     free: Tree
     repaired: bool
     well_formed: Tree
-    counts: Counts  # of the free search, repaired
-    counts_well_formed: Counts
-
-    @property
-    def words(self) -> int:
-        return len(self.gold.leaves)
+    score: SentenceScore  # of the free search, repaired
+    well_formed_score: SentenceScore
 
 
 def score(
@@ -117,118 +111,83 @@ def score_sentence(gold_text: str, part: str | None, free: str, whole: str, tags
     given = None if tags == "keep" else gold.tags
     ours, repaired = rebuild(free.split(), gold.words, given, tags)
     constrained, _ = rebuild(whole.split(), gold.words, given, tags)
-    return Scored(gold, part, ours, repaired, constrained, compare(gold, ours), compare(gold, constrained))
+    scores = sentence_score(gold, ours), sentence_score(gold, constrained)
+    return Scored(gold, part, ours, repaired, constrained, *scores)
 
 
 # --- figures over a set -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Totals:
-    """Sums over sentences, as rows: matched, gold, ours, complete, crossing, tags, words, error."""
-
-    rows: np.ndarray[Any, np.dtype[np.int64]]
-
-    @classmethod
-    def of(cls, counts: Sequence[Counts]) -> Totals:
-        rows = [
-            (
-                c.matched,
-                c.gold,
-                c.ours,
-                c.matched == c.gold == c.ours and not c.error,
-                c.crossing,
-                c.tags,
-                c.words,
-                c.error,
-            )
-            for c in counts
-        ]
-        return cls(np.array(rows, dtype=np.int64).reshape(-1, 8))
-
-    def f1(self) -> float:
-        matched, gold, ours = self.rows[:, :3].sum(axis=0)
-        return f1_of(matched, gold, ours)
-
-    def figures(self) -> dict[str, float]:
-        matched, gold, ours, complete, crossing, tags, words, _ = (int(total) for total in self.rows.sum(axis=0))
-        sentences = max(1, len(self.rows))
-        return {
-            "f1": f1_of(matched, gold, ours),
-            "precision": percent(matched, ours),
-            "recall": percent(matched, gold),
-            "complete_match": percent(complete, sentences),
-            "crossing": crossing / sentences,  # brackets per sentence
-            "tag_accuracy": percent(tags, words),
-        }
-
-    def interval(self, resamples: int, seed: int) -> tuple[float, float]:
-        """95 % by bootstrap over the sentences."""
-        drawn = np.random.default_rng(seed).integers(0, len(self.rows), (resamples, len(self.rows)))
-        sums = np.stack([self.rows[some, :3].sum(axis=0) for some in drawn])
-        values = np.sort([f1_of(*row) for row in sums])
-        low, high = (float(values[int(share * (resamples - 1))]) for share in (0.025, 0.975))
-        return low, high
-
-
-def f1_of(matched: float, gold: float, ours: float) -> float:
-    return 200.0 * float(matched) / float(gold + ours) if gold + ours else 0.0
-
-
-def percent(part: int, whole: int) -> float:
-    return 100.0 * part / whole if whole else 0.0
-
-
 def figures_of(scored: Sequence[Scored], config: ScoreConfig) -> dict[str, int | float | str]:
     """Every figure under one name, for the record and the tracking server."""
-    free, whole = Totals.of([each.counts for each in scored]), Totals.of([each.counts_well_formed for each in scored])
-    facts: dict[str, int | float | str] = dict(free.figures())
-    if config.bootstrap > 1:
-        facts["f1_low"], facts["f1_high"] = free.interval(config.bootstrap, config.seed)
-    facts |= {f"{name}_well_formed": value for name, value in whole.figures().items()}
-    broken = np.array([each.repaired for each in scored])
-    wrong = free.rows.copy()
-    wrong[broken, 0] = 0
-    errors = broken | (free.rows[:, 7] > 0)
-    facts |= {
-        "f1_unrepaired": Totals(wrong).f1(),
-        "f1_evalb": Totals(free.rows[~errors]).f1(),
-        "evalb_errors": int(errors.sum()),
-        "malformed_percent": percent(int(broken.sum()), len(scored)),
+    free, whole = total([each.score for each in scored]), total([each.well_formed_score for each in scored])
+    as_written = [sentence_score(each.gold, None if each.repaired else each.free) for each in scored]
+    broken = sum(each.repaired for each in scored)
+    evalb = total([score for score, each in zip(as_written, scored, strict=True) if not each.repaired]).evalb
+    facts: dict[str, int | float | str] = {
+        **search_figures(free),
+        **{f"{name}_well_formed": value for name, value in search_figures(whole).items()},
+        "f1_unrepaired": total(as_written).strict.f1,
+        "f1_evalb": evalb.f1,
+        "evalb_errors": broken + evalb.errors,
+        "malformed_percent": 100.0 * broken / len(scored),
         "lines": len(scored),
+        "f1_signature": SIGNATURE_STRICT,
     }
-    lengths = np.array([each.words for each in scored])
-    for suffix, totals in (("", free), ("_well_formed", whole)):
-        facts[f"f1_to_{SHORT}_words{suffix}"] = Totals(totals.rows[lengths <= SHORT]).f1()
-        for low, high in LENGTHS:
-            rows = totals.rows[(lengths >= low) & (lengths <= high)]
-            if len(rows):
-                facts[f"f1_{length_name(low, high)}{suffix}"] = Totals(rows).f1()
+    if config.bootstrap > 1:
+        facts["f1_low"], facts["f1_high"] = interval([each.score for each in scored], config)
     return facts | part_figures(scored)
 
 
-def length_name(low: int, high: int) -> str:
-    return f"words_{low}_to_{high}" if high < LENGTHS[-1][1] else f"words_from_{low}"
+def search_figures(scores: ParseScores) -> dict[str, float]:
+    """Of one search."""
+    strict = scores.strict
+    return {
+        "f1": strict.f1,
+        "precision": strict.precision,
+        "recall": strict.recall,
+        "complete_match": strict.complete,
+        "crossing": strict.crossing,
+        "tag_accuracy": strict.tag_accuracy,
+        "f1_to_40_words": scores.strict_40.f1,
+        **{length_name(group): group.strict.f1 for group in scores.by_length},
+    }
+
+
+def length_name(group: LengthGroup) -> str:
+    if group.longest is None:
+        return f"f1_words_from_{group.shortest}"
+    return f"f1_words_{group.shortest}_to_{group.longest}"
+
+
+def interval(scores: Sequence[SentenceScore], config: ScoreConfig) -> tuple[float, float]:
+    """95 % by bootstrap over the sentences."""
+    counts = np.array([(2 * s.strict.matched, s.strict.gold + s.strict.predicted) for s in scores])
+    draw = np.random.default_rng(config.seed)
+    sums = np.stack([counts[draw.integers(0, len(counts), len(counts))].sum(axis=0) for _ in range(config.bootstrap)])
+    values = np.sort(100.0 * sums[:, 0] / np.maximum(sums[:, 1], 1))
+    low, high = (float(values[int(share * (config.bootstrap - 1))]) for share in (0.025, 0.975))
+    return low, high
 
 
 def part_figures(scored: Sequence[Scored]) -> dict[str, float]:
     """F1 of the named parts of the set, where it has some."""
     parts = sorted({each.part for each in scored if each.part is not None})
-    return {f"f1_part_{part}": Totals.of([each.counts for each in scored if each.part == part]).f1() for part in parts}
+    return {f"f1_part_{part}": total([each.score for each in scored if each.part == part]).strict.f1 for part in parts}
 
 
 def sentence_table(scored: Sequence[Scored]) -> pa.Table:
     rows = [
         {
             "line": line,
-            "words": each.words,
+            "words": each.score.length,
             "part": each.part,
             "gold": str(each.gold),
             "free": str(each.free),
             "well_formed": str(each.well_formed),
             "repaired": each.repaired,
-            "f1": Totals.of([each.counts]).f1(),
-            "f1_well_formed": Totals.of([each.counts_well_formed]).f1(),
+            "f1": each.score.f1,
+            "f1_well_formed": each.well_formed_score.f1,
         }
         for line, each in enumerate(scored)
     ]

@@ -9,13 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from jobs.errors import UserError
+from jobs.report.tree_pictures import standalone, tree_svg
 from pipelines.commands.translate import batches, in_a_sentence
 from pipelines.execution.model_directory import model_directory
 from transformer.config import SearchConfig
 from transformer.parser import SEARCH, Parsed, Parser
 from transformer.penn_words import penn_words
 
-DRAWN = 50  # trees in one picture
+DRAWN = 50  # trees
 
 
 def search_config(args: argparse.Namespace) -> SearchConfig:
@@ -32,6 +33,8 @@ def parse(args: argparse.Namespace) -> int:
         raise UserError("Sentences and --input FILE cannot be parsed together: give one of them.")
     if args.text == ["-"]:
         args.text = []
+    if args.svg and Path(args.svg).suffix.lower() != ".svg":
+        raise UserError(f"--svg draws trees: name a file that ends in .svg, not {args.svg}.")
     search = search_config(args)
     drawn: list[Parsed] = []
     with model_directory(args) as directory, in_a_sentence():
@@ -62,8 +65,14 @@ def print_parsed(args: argparse.Namespace, line: str, found: Parsed | None) -> N
 
 
 def draw(name: str, drawn: list[Parsed]) -> None:
-    if Path(name).suffix.lower() != ".svg":
-        raise UserError(f"--svg writes a picture: name a file that ends in .svg, not {name}.")
+    """The first tree in the file that was named, each further one in a file of its own beside it."""
     if not drawn:
         raise UserError("--svg needs at least one sentence.")
-    raise UserError("not yet")
+    file = Path(name)
+    for number, found in enumerate(drawn[:DRAWN], start=1):
+        place = file if number == 1 else file.with_stem(f"{file.stem}-{number}")
+        try:
+            place.write_text(standalone(tree_svg(found.tree)), encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"{place} cannot be written: {(error.strerror or str(error)).lower()}.") from error
+    print(f"{min(len(drawn), DRAWN)} drawn, the first in {file}", file=sys.stderr)

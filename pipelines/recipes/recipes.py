@@ -13,7 +13,7 @@ from jobs.errors import UserError, refuse_unknown
 from pipelines.recipes import settings
 from pipelines.recipes.experiment import DemoText, Experiment, FilesText, WmtText, row
 from pipelines.recipes.table3 import TABLE_3, Difference
-from pipelines.recipes.treebanks import PARSING, PARSING_FILES, SemiText
+from pipelines.recipes.treebanks import PARSING, PARSING_DEMO, PARSING_FILES, SemiText
 from pipelines.steps import stages
 from pipelines.steps.step import Step
 from transformer.config import ModelConfig, TrainingConfig
@@ -245,6 +245,16 @@ RECIPES: Mapping[str, Recipe] = {
             build=table_3,
             table=3,
             base_seeds=3,
+        ),
+        Recipe(
+            name="parsing-demo",
+            title="Constituency parsing, treebank of the demo language",
+            summary="Constituency parsing, a generated treebank: the whole pipeline in minutes, no data needed",
+            paper="not in the paper",
+            cost="about 6 minutes on 2 cores",
+            experiment=PARSING_DEMO,
+            build=single,
+            table=4,
         ),
         Recipe(
             name="parsing-wsj",

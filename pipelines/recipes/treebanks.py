@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from jobs.configs import CleaningConfig, Corpus, ShardConfig, TreeCount, TreesCorpus
+from jobs.configs import CleaningConfig, Corpus, DemoTreesCorpus, ShardConfig, TreeCount, TreesCorpus
 from jobs.corpora import tree_files
 from jobs.errors import UserError
 from pipelines.recipes.experiment import Experiment, Text
@@ -139,6 +139,33 @@ class TreeFilesText(TreesText):
         return "bpe", 8_000
 
 
+@dataclass(frozen=True, kw_only=True)
+class DemoTreesText(TreesText):
+    """How much of the demo language's treebank."""
+
+    train_trees: int = 30_000
+    dev_trees: int = 200
+    test_trees: int = 300
+    seed: int = 1
+
+    def corpora(self) -> Mapping[str, Corpus]:
+        sizes: Mapping[Literal["train", "dev", "test"], int] = {
+            "train": self.train_trees,
+            "dev": self.dev_trees,
+            "test": self.test_trees,
+        }
+        return {
+            split: DemoTreesCorpus(split=split, trees=trees, seed=self.seed, tags=self.tags)
+            for split, trees in sizes.items()
+        }
+
+    def lines(self, split: str) -> int | None:
+        return self.test_trees if split == "test" else self.dev_trees
+
+    def vocabulary(self) -> tuple[VocabularyKind, int]:
+        return "bpe", 1_000
+
+
 def name_of(split: str) -> str:
     sections = WSJ_SECTIONS[split]
     return f"sections {sections[0]} to {sections[-1]}" if len(sections) > 1 else f"section {sections[0]}"
@@ -180,5 +207,20 @@ PARSING_FILES = replace(
     model=ModelConfig(layers=4, d_model=128, d_ff=512, num_heads=4, dropout=0.1, attention_dropout=0.1),
     training=TrainingConfig(
         steps=8_000, tokens_per_update=2_048, warmup=1_500, checkpoint_every=250, dev_every=250, log_every=10
+    ),
+)
+PARSING_DEMO = replace(  # no dropout: the grammar never runs out of sentences
+    PARSING,
+    corpus=DemoTreesText(),
+    shards=ShardConfig(micro_batch_tokens=1_250, pool_pairs=10_000),
+    model=ModelConfig(layers=2, d_model=128, d_ff=512, num_heads=4, dropout=0.0),
+    training=TrainingConfig(
+        steps=900,
+        tokens_per_update=2_500,
+        warmup=350,
+        learning_rate=0.7,
+        checkpoint_every=25,
+        dev_every=100,
+        log_every=10,
     ),
 )
