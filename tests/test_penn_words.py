@@ -14,7 +14,10 @@ from transformer.penn_words import penn_words
     [
         ("The cat sleeps.", "The cat sleeps ."),
         ('The cat (it\'s old) said "no."', "The cat -LRB- it 's old -RRB- said `` no . ''"),
-        ("I can't, won't and cannot pay $3,000.50 at 10:30.", "I ca n't , wo n't and can not pay $ 3,000.50 at 10:30 ."),
+        (
+            "I can't, won't and cannot pay $3,000.50 at 10:30.",
+            "I ca n't , wo n't and can not pay $ 3,000.50 at 10:30 .",
+        ),
         ("The dogs' owner -- who's here? -- left.", "The dogs ' owner -- who 's here ? -- left ."),
         ("Mr. Smith et al. [3] say 5% of U.S. cells.", "Mr. Smith et al. -LSB- 3 -RSB- say 5 % of U.S. cells ."),
     ],
