@@ -54,10 +54,12 @@ def parser() -> argparse.ArgumentParser:
 
     plan = _command(commands, "plan", "plan:plan", "what would be made, what is done already, and why")
     _recipe(plan)
+    _making(plan)
     _json(plan)
 
     run = _command(commands, "run", "run:run", "make a recipe's results, here or on a Ray cluster")
     _recipe(run)
+    _making(run)
     _running(run)
 
     verify = _command(commands, "verify", "verify:verify", "whether the results are still what was made, file by file")
@@ -174,6 +176,7 @@ def _in_the_lab(commands: Commands) -> None:
 def _on_a_cluster(commands: Commands) -> None:
     submit = _command(commands, "submit", "submit:submit", "run a recipe as a job on a Ray cluster")
     _recipe(submit)
+    _making(submit)
     _address(submit)
     _untracked(submit)
     submit.add_argument("--follow", action="store_true", help="stay and watch, as if it ran here")
@@ -209,11 +212,16 @@ def _recipe(command: argparse.ArgumentParser, optional: bool = False) -> None:
     command.add_argument("--rows", metavar="A,B", help='only these rows of a table, e.g. "A/h=1,C/N=2"')
     command.add_argument("--rows-from", metavar="FILE", help="a TOML file with rows of your own")
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="train every row with N seeds")
+    command.set_defaults(until=None)
+    _workspace(command)
+
+
+def _making(command: argparse.ArgumentParser) -> None:
+    """How far and where: of commands that make results, or say what that takes."""
     command.add_argument(
         "--until", metavar="STAGE", help="stop after this stage: corpora, vocabulary, shards, train, ..."
     )
     command.add_argument("--on", default="laptop", metavar="PROFILE", help="where: a name in infra/profiles, or a file")
-    _workspace(command)
 
 
 def _running(command: argparse.ArgumentParser) -> None:

@@ -25,6 +25,9 @@ from pipelines.recipes.recipes import RECIPES
         (["plan", "demo", "--seeds", "0"], "--seeds must be at least 1"),
         (["plan", "files", "--set", "corpus.train_source=x"], "--set corpus.train_target=FILE"),
         (["plan", "table3", "--rows-from", "/no/such/file"], "cannot be read"),
+        (["plan", "demo", "--set", "=3"], "section.field=value"),
+        (["plan", "demo", "--set", "average.last=9"], "set training.keep_checkpoints=9, too (it is 5)"),
+        (["plan", "demo", "--workspace", ""], "--workspace is empty"),
         (["report", "demo"], "is not made yet"),
         (["data", "show", "demo"], "is not made yet"),
     ],
@@ -82,6 +85,37 @@ def test_rows_of_one_s_own_are_a_line_each(tmp_path: Path, capsys: pytest.Captur
     assert "d_fff" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('"base" = { model = { d_ff = 8 } }', "the row 'base' is the paper's"),
+        ('"X" = 3', "row 'X' may hold"),
+        ('"X" = { model = { d_fff = 8 } }', "Did you mean model.d_ff?"),
+        ('"X" = { training = { step = 8 } }', "Did you mean training.steps?"),
+        ('"X" = { times = { width = "1/2" } }', "no field 'times.width'"),
+        ('"X" = { times = 2 }', "times is a table"),
+        ('"X" = { longer = "two" }', "longer is how many times as many updates"),
+        ('"X" = { longer = 0 }', "longer is how many times as many updates"),
+    ],
+)
+def test_a_row_that_means_nothing_is_a_sentence(
+    line: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rows.toml").write_text(line)
+    words = ["plan", "table3-demo", "--rows-from", str(tmp_path / "rows.toml"), "--workspace", str(tmp_path / "w")]
+    assert main(words) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_row_that_is_named_twice_is_made_once_and_a_file_is_an_address_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["plan", "table3-demo", "--rows", "A/h=1, A/h=1,C/N=2", "--json", "--workspace", f"file://{tmp_path}/w"]
+    assert main(words) == 0
+    report = json.loads(capsys.readouterr().out)[-1]
+    assert report["config"]["rows"] == ["A/h=1", "C/N=2"]
+
+
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
@@ -122,3 +156,14 @@ def test_a_profile_that_is_too_large_is_refused_before_anything_is_made(tmp_path
     assert said.returncode == 2, said.stdout + said.stderr
     assert "The profile gpu8 needs 8 GPUs and there are 0" in said.stderr
     assert not (tmp_path / "corpora").exists()
+
+
+@pytest.mark.parametrize("command", [["report", "demo"], ["data", "show", "demo"], ["verify", "demo"]])
+@pytest.mark.parametrize("option", ["--on", "--until"])
+def test_an_option_that_would_change_nothing_is_refused(
+    command: list[str], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        parse([*command, option, "train"])
+    assert refused.value.code == 2
+    assert f"unrecognized arguments: {option} train" in capsys.readouterr().err

@@ -65,6 +65,12 @@ def test_bytes_that_are_no_text_are_refused(
     assert "Sentence 2 is not UTF-8" in refused(capsys, "translate", model, "kaba", os.fsdecode(b"sch\xf6n"))
 
 
+def test_the_other_encoding_is_named(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "wide.txt").write_bytes("kaba\n".encode("utf-16"))
+    assert cli.main(["translate", model, "--input", str(tmp_path / "wide.txt")]) == 2
+    assert "iconv -f UTF-16 -t UTF-8" in capsys.readouterr().err
+
+
 def test_a_text_without_end_is_refused(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "cut it into sentences" in refused(capsys, "translate", model, "kaba " * 5_000)
 

@@ -37,6 +37,8 @@ def results(args: argparse.Namespace) -> int:
     if args.compare:
         found = read(client, None, None)
         return compare.compare(pick(found, args.compare[0]), pick(found, args.compare[1]), workspace, args.format)
+    if args.recipe and "'" in args.recipe:  # it would end the filter that MLflow is asked by
+        refuse_unknown("recipe", args.recipe, RECIPES)
     found = read(client, args.recipe, args.where)
     if args.table:
         found = [result for result in found if result.tags.get("attn.table") == str(args.table)]

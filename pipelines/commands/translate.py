@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import importlib
 import itertools
@@ -102,7 +103,9 @@ def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
             yield line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
             sentence = f"{name[0].upper()}{name[1:]} is not UTF-8: line {number:,} cannot be read."
-            raise UserError(f"{sentence} Convert it: iconv -f LATIN1 -t UTF-8.") from None
+            wide = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            encoding = "UTF-16" if wide else "LATIN1"
+            raise UserError(f"{sentence} Convert it: iconv -f {encoding} -t UTF-8.") from None
 
 
 def batches(args: argparse.Namespace) -> Iterator[list[str]]:

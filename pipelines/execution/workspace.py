@@ -26,7 +26,9 @@ AT_ONCE = 32  # requests to an object store
 
 class Workspace:
     def __init__(self, uri: str | None = None) -> None:
-        chosen = uri or os.environ.get("ATTN_WORKSPACE") or DEFAULT
+        if uri is not None and not uri.strip():
+            raise UserError("--workspace is empty: name a directory or s3://bucket/attn, or leave it out.")
+        chosen = (uri or os.environ.get("ATTN_WORKSPACE") or DEFAULT).removeprefix("file://")
         if "://" in chosen:
             chosen = take_password(chosen)
             if not chosen.partition("://")[2].partition("?")[0].strip("/"):

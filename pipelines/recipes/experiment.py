@@ -206,6 +206,12 @@ def row(
     name: str, experiment: Experiment, *, scored_on: Literal["dev", "test"], tags: Mapping[str, str] | None = None
 ) -> stages.Row:
     """The steps from the text to the score of one model."""
+    kept = experiment.training.keep_checkpoints
+    if experiment.average.last > kept:
+        raise UserError(
+            f"average.last={experiment.average.last} asks for more checkpoints than training keeps: set "
+            f"training.keep_checkpoints={experiment.average.last}, too (it is {kept})."
+        )
     texts = {split: stages.corpora(config, split) for split, config in experiment.corpus.corpora().items()}
     subwords = stages.vocabulary(experiment.vocabulary.config(*experiment.corpus.vocabulary()), texts["train"])
     shards = stages.shards(cleaned(experiment), texts["train"], subwords, "train")

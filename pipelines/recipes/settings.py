@@ -40,7 +40,7 @@ def apply(experiment: T, settings: Iterable[str]) -> T:
 
 def _with(experiment: T, setting: str) -> T:
     path, equals, text = setting.partition("=")
-    if not equals:
+    if not equals or not path.strip():
         raise UserError(f"--set takes section.field=value, not {setting!r}.")
     return _replaced(experiment, path.strip().split("."), text.strip(), path.strip())
 
