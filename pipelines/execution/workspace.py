@@ -71,7 +71,8 @@ class Workspace:
         record = self.record(step)
         if record is None:
             raise UserError(
-                f"{step.stage.name} of {recipe} is not made yet in {self.uri}: `attn run {recipe}` makes it."
+                f"{step.stage.name} of {recipe} is not made yet in {self.uri}: `attn run {recipe}` with the same "
+                "settings makes it."
             )
         self.require_whole(step, record, recipe)
         return record
