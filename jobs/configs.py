@@ -216,8 +216,8 @@ class CleaningConfig:
     normalise_unicode: bool = True  # NFC, and white space folded to single blanks
     normalise_punctuation: bool = False  # quotation marks, dashes and blanks of one kind
     max_subwords: int = 256  # on either side
-    min_words: int = 1
-    max_words: int | None = None
+    min_words: int = 1  # on either side
+    max_words: int | None = None  # on either side
     max_ratio: float | None = None  # words of the longer side over words of the shorter
     duplicates: bool = False  # drop all but one of equal pairs
     same_text: bool = False  # drop pairs whose sides are equal (untranslated)
@@ -241,7 +241,7 @@ class ShardConfig:
 
     micro_batch_tokens: int = 3_125  # target tokens: an eighth of the paper's 25,000, the share of one of its GPUs
     pool_pairs: int = 100_000  # about so many pairs are sorted by length together, and stand in one file
-    seed: int = 1
+    seed: int = 1  # which pairs share a pool, and the order of micro-batches
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
 
     def __post_init__(self) -> None:
@@ -266,7 +266,7 @@ class TrainConfig:
 class AverageConfig:
     """Section 6.1: the last 5 checkpoints for base, 20 for big; 1 is no averaging (Table 3)."""
 
-    last: int = 5
+    last: int = 5  # checkpoints averaged into one model; big: 20; 1: none  (6.1)
 
     def __post_init__(self) -> None:
         require(self.last >= 1, f"average.last must be at least 1, not {self.last}")
@@ -281,9 +281,9 @@ class TranslateConfig:
 class ScoreConfig:
     """What to measure. `lines` is the known size of the test set; a different count is refused."""
 
-    lines: int | None = None
+    lines: int | None = None  # that the test set must have; none: as the corpus says
     bootstrap: int = 1_000  # resamples for the confidence interval
-    seed: int = 12_345
+    seed: int = 12_345  # of the resamples
 
 
 @dataclass(frozen=True, kw_only=True)

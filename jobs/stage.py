@@ -75,6 +75,7 @@ class Stage:
     flops: Callable[[Lineage], float] | None = None  # matrix products; of waiting steps the largest starts first
     estimate: Callable[[Lineage, Resources], Estimate | None] = a_few_seconds  # None where nobody can tell
     is_dataset: bool = False  # an MLflow dataset of the runs that read it
+    is_vocabulary: bool = False  # holds subwords.model, for `attn vocabulary`
     is_model: bool = False  # a model directory, for `attn translate`, export and the registry
     judges_model: bool = False  # its figures belong to the model that it stands on: registered together
     curve: str | None = None  # file of a learning curve, JSON lines with `update`

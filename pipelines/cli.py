@@ -14,15 +14,28 @@ import traceback
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TypeAlias
 
 from jobs.errors import UserError
 from jobs.passwords import hidden
+from pipelines.options import (
+    Command,
+    Commands,
+    add_address,
+    add_command,
+    add_json,
+    add_making,
+    add_recipe,
+    add_row,
+    add_running,
+    add_set,
+    add_untracked,
+    add_workspace,
+)
 from pipelines.terminal import interrupt, unforeseen
+from pipelines.terminal.completion import SHELLS
 from pipelines.terminal.environment import call_nobody, keep_ray_private
 from pipelines.terminal.redirect_output import prints_everything
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 STARTS_RAY = ("run", "doctor", "lab", "serve")  # where no cluster is named
 EPILOG = """\
 a first session:
@@ -37,6 +50,10 @@ which a workspace on an object store needs.
 
 
 def parser() -> argparse.ArgumentParser:
+    return parser_and_commands()[0]
+
+
+def parser_and_commands() -> tuple[argparse.ArgumentParser, Commands]:
     top = argparse.ArgumentParser(
         prog="attn",
         description="Attention Is All You Need, reproduced end to end on Ray.",
@@ -44,30 +61,44 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"attn {metadata.version('attn')}")
-    commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND", required=True, parser_class=Command
+    )
 
-    recipes = _command(
+    recipes = add_command(
         commands, "recipes", "recipes:recipes", "list what can be run, with the paper's result and the cost"
     )
     recipes.add_argument("--on", metavar="PROFILE", help="estimate the cost there: a name in infra/profiles, or a file")
-    _json(recipes)
+    add_workspace(recipes)
+    add_json(recipes)
 
-    plan = _command(commands, "plan", "plan:plan", "what would be made, what is done already, and why")
-    _recipe(plan)
-    _making(plan)
-    _json(plan)
+    settings = add_command(commands, "settings", "settings:settings", "every setting, its default and its meaning")
+    settings.add_argument("recipe", nargs="?", metavar="RECIPE", help="as this recipe has them")
+    settings.add_argument("section", nargs="?", metavar="SECTION", help="only these, e.g. training")
+    add_set(settings)
+    add_workspace(settings)
+    add_json(settings)
 
-    run = _command(commands, "run", "run:run", "make a recipe's results, here or on a Ray cluster")
-    _recipe(run)
-    _making(run)
-    _running(run)
+    plan = add_command(commands, "plan", "plan:plan", "what would be made, what is done already, and why")
+    add_recipe(plan)
+    add_making(plan)
+    plan.add_argument("--steps", action="store_true", help="of a large recipe too, every step with its reason")
+    plan.add_argument("--save", metavar="FILE.toml", help="write it as a recipe of your own")
+    add_json(plan)
 
-    verify = _command(commands, "verify", "verify:verify", "whether the results are still what was made, file by file")
-    _recipe(verify, optional=True)
+    run = add_command(commands, "run", "run:run", "make a recipe's results, here or on a Ray cluster")
+    add_recipe(run)
+    add_making(run)
+    add_running(run)
+
+    verify = add_command(
+        commands, "verify", "verify:verify", "whether the results are still what was made, file by file"
+    )
+    add_recipe(verify, optional=True)
     verify.add_argument("--deep", action="store_true", help="read the files and compare digests, not sizes alone")
-    _json(verify)
+    add_json(verify)
 
-    results = _command(commands, "results", "results:results", "the scores of finished runs, from MLflow")
+    results = add_command(commands, "results", "results:results", "the scores of finished runs, from MLflow")
     results.add_argument("recipe", nargs="?", metavar="RECIPE", help="only this recipe's")
     results.add_argument("--table", type=int, choices=(2, 3, 4), help="a table of the paper, ours beside it")
     results.add_argument("--lab", action="store_true", help="the lab's claims, figures and verdicts")
@@ -76,45 +107,74 @@ def parser() -> argparse.ArgumentParser:
     results.add_argument("--compare", nargs=2, metavar=("A", "B"), help="two runs: config, data, scores, significance")
     results.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table")
     results.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
-    _workspace(results)
+    add_workspace(results)
 
-    report = _command(commands, "report", "report:report", "print a recipe's report and open its page")
-    _recipe(report)
-    _json(report)
+    report = add_command(commands, "report", "report:report", "print a recipe's report and open its page")
+    add_recipe(report)
+    add_json(report)
 
-    data = _command(commands, "data", "data:data", "what is in a recipe's data: counts, lengths, dropped pairs")
+    data = add_command(commands, "data", "data:data", "what is in a recipe's data: counts, lengths, dropped pairs")
     data.add_argument("action", choices=("show",))
-    _recipe(data)
-    _json(data)
+    add_recipe(data)
+    add_json(data)
 
-    doctor = _command(commands, "doctor", "doctor:doctor", "check this machine, or a cluster")
-    _address(doctor)
+    doctor = add_command(commands, "doctor", "doctor:doctor", "check this machine, or a cluster")
+    add_address(doctor)
     doctor.add_argument("--on", default="laptop", metavar="PROFILE", help="is there enough for this profile")
     doctor.add_argument("--measure", action="store_true", help="have the profile's workers measure what training meets")
-    _json(doctor)
-    _workspace(doctor)
+    add_json(doctor)
+    add_workspace(doctor)
+    _looking_closer(commands)
     _using_a_model(commands)
     _in_the_lab(commands)
     _on_a_cluster(commands)
-    return top
+    return top, commands
+
+
+def _looking_closer(commands: Commands) -> None:
+    vocabulary = add_command(commands, "vocabulary", "vocabulary:vocabulary", "how text is cut into subwords")
+    vocabulary.add_argument("model", metavar="RECIPE|DIR", help="a recipe that was run, or a model directory")
+    vocabulary.add_argument("text", nargs="*", metavar="TEXT", help="sentences; without any, lines of standard input")
+    add_set(vocabulary)
+    add_json(vocabulary)
+    add_workspace(vocabulary)
+
+    gc = add_command(
+        commands, "gc", "gc:gc", "what takes how much room, and what nothing needs; asks before it deletes"
+    )
+    gc.add_argument("--yes", action="store_true", help="delete what nothing needs, and do not ask")
+    add_json(gc)
+    add_workspace(gc)
+
+    ui = add_command(commands, "ui", "ui:ui", "MLflow's pages, opened where the runs are")
+    ui.add_argument("recipe", nargs="?", metavar="RECIPE", help="this recipe's; default: the newest")
+    ui.add_argument("--port", type=int, default=5000)
+    ui.add_argument("--no-browser", action="store_true", help="print the page's address, and open nothing")
+    ui.add_argument("--dashboard", action="store_true", help="Ray's dashboard instead, of a cluster that is running")
+    add_address(ui)
+    add_workspace(ui)
+
+    completion = add_command(commands, "completion", "completion:completion", "a script that lets the shell complete")
+    completion.add_argument("shell", choices=tuple(SHELLS), help='eval "$(attn completion bash)" switches it on')
 
 
 def _using_a_model(commands: Commands) -> None:
-    translate = _command(commands, "translate", "translate:translate", "translate with a trained model")
+    translate = add_command(commands, "translate", "translate:translate", "translate with a trained model")
     translate.add_argument("model", metavar="RECIPE|DIR", help="a recipe that was run, or a model directory")
     translate.add_argument("text", nargs="*", metavar="TEXT", help="sentences; without any, lines of standard input")
     translate.add_argument("--input", metavar="FILE", help="translate a file, line by line")
     translate.add_argument("--beam", type=int, help="hypotheses kept at each step (4)")
     translate.add_argument("--alpha", type=float, help="length penalty (0.6)")
     translate.add_argument("--n-best", type=int, default=1, metavar="N", help="show the N best, with their scores")
+    add_row(translate)
     translate.add_argument("--scores", action="store_true", help="show each translation's score")
     translate.add_argument("--attention", metavar="FILE", help="write attention pictures of the sentences (.html)")
     translate.add_argument("--engine", choices=("torch", "ctranslate2"), default="torch", help="what computes it")
-    _set(translate)
-    _json(translate)
-    _workspace(translate)
+    add_set(translate)
+    add_json(translate)
+    add_workspace(translate)
 
-    parse = _command(commands, "parse", "parse:parse", "sentences to trees, with a trained parsing model")
+    parse = add_command(commands, "parse", "parse:parse", "sentences to trees, with a trained parsing model")
     parse.add_argument("model", metavar="RECIPE|DIR", help="a recipe that was run, or a model directory")
     parse.add_argument("text", nargs="*", metavar="TEXT", help="sentences; without any, lines of standard input")
     parse.add_argument("--input", metavar="FILE", help="parse a file, line by line")
@@ -124,21 +184,22 @@ def _using_a_model(commands: Commands) -> None:
     parse.add_argument("--free", action="store_true", help="any output, repaired where it is no tree (the paper's way)")
     parse.add_argument("--beam", type=int, help="hypotheses kept at each step (21)")
     parse.add_argument("--alpha", type=float, help="length penalty (0.3)")
-    _set(parse)
-    _json(parse)
-    _workspace(parse)
+    add_set(parse)
+    add_json(parse)
+    add_workspace(parse)
 
-    export = _command(commands, "export", "export:export", "a trained model for another engine")
+    export = add_command(commands, "export", "export:export", "a trained model for another engine")
     export.add_argument("model", metavar="RECIPE|DIR")
     export.add_argument("--to", choices=("ctranslate2",), required=True)
+    add_row(export)
     export.add_argument("--output", metavar="DIR", help="where to; default: ./<recipe>-ctranslate2")
-    _set(export)
-    _workspace(export)
+    add_set(export)
+    add_workspace(export)
     _serve(commands)
 
 
 def _serve(commands: Commands) -> None:
-    serve = _command(commands, "serve", "serve:serve", "a web page and an HTTP API for trained models")
+    serve = add_command(commands, "serve", "serve:serve", "a web page and an HTTP API for trained models")
     serve.add_argument(
         "models", nargs="*", metavar="RECIPE|DIR|models:/NAME", help="one or more; NAME=... in front names it"
     )
@@ -156,111 +217,47 @@ def _serve(commands: Commands) -> None:
     serve.add_argument("--log-text", action="store_true", help="write what is translated into the logs")
     serve.add_argument("--address", metavar="URL", help="a Ray cluster to run on; default: RAY_ADDRESS, or a Ray here")
     serve.add_argument("--on", default="laptop", metavar="PROFILE", help="where: a name in infra/profiles, or a file")
-    _set(serve)
-    _json(serve)
-    _workspace(serve)
+    add_set(serve)
+    add_json(serve)
+    add_workspace(serve)
 
 
 def _in_the_lab(commands: Commands) -> None:
-    lab = _command(commands, "lab", "lab:lab", "the paper's mechanisms, measured: without a name, what there is")
+    lab = add_command(commands, "lab", "lab:lab", "the paper's mechanisms, measured: without a name, what there is")
     lab.add_argument("name", nargs="*", metavar="NAME", help="an experiment, or all")
     lab.add_argument("--quick", action="store_true", help="small sizes, for a first look: all in under 6 minutes")
     lab.add_argument("--seeds", type=int, default=1, metavar="N", help="repeat with N seeds, and show the spread")
     lab.add_argument("--on", default="laptop", metavar="PROFILE", help="where: a name in infra/profiles, or a file")
-    _set(lab)
-    _running(lab)
-    _workspace(lab)
-    _json(lab)
+    add_set(lab)
+    add_running(lab)
+    add_workspace(lab)
+    add_json(lab)
 
 
 def _on_a_cluster(commands: Commands) -> None:
-    submit = _command(commands, "submit", "submit:submit", "run a recipe as a job on a Ray cluster")
-    _recipe(submit)
-    _making(submit)
-    _address(submit)
-    _untracked(submit)
+    submit = add_command(commands, "submit", "submit:submit", "run a recipe as a job on a Ray cluster")
+    add_recipe(submit)
+    add_making(submit)
+    add_address(submit)
+    add_untracked(submit)
     submit.add_argument("--follow", action="store_true", help="stay and watch, as if it ran here")
 
-    jobs = _command(commands, "jobs", "jobs:jobs", "recipes that were submitted to a cluster")
-    _address(jobs)
-    _json(jobs)
+    jobs = add_command(commands, "jobs", "jobs:jobs", "recipes that were submitted to a cluster")
+    add_address(jobs)
+    add_json(jobs)
     for name, summary in (
         ("logs", "the log of a submitted job"),
         ("stop", "stop a submitted job; what it finished stays"),
         ("status", "how a submitted job is doing"),
     ):
-        command = _command(commands, name, f"jobs:{name}", summary)
+        command = add_command(commands, name, f"jobs:{name}", summary)
         command.add_argument("job", metavar="ID|RECIPE", help="a job's id, or a recipe: your newest job of it")
-        _address(command)
-        _workspace(command)
+        add_address(command)
+        add_workspace(command)
         if name == "logs":
             command.add_argument("--follow", action="store_true", help="go on until the job is over")
         if name == "status":
-            _json(command)
-
-
-def _command(commands: Commands, name: str, function: str, summary: str) -> argparse.ArgumentParser:
-    made = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-    made.set_defaults(function=function)
-    return made
-
-
-def _recipe(command: argparse.ArgumentParser, optional: bool = False) -> None:
-    nargs = "?" if optional else None
-    command.add_argument("recipe", nargs=nargs, metavar="RECIPE", help="its name; `attn recipes` lists them")
-    _set(command)
-    command.add_argument("--rows", metavar="A,B", help='only these rows of a table, e.g. "A/h=1,C/N=2"')
-    command.add_argument("--rows-from", metavar="FILE", help="a TOML file with rows of your own")
-    command.add_argument("--seeds", type=int, default=1, metavar="N", help="train every row with N seeds")
-    command.set_defaults(until=None)
-    _workspace(command)
-
-
-def _making(command: argparse.ArgumentParser) -> None:
-    """How far and where: of commands that make results, or say what that takes."""
-    command.add_argument(
-        "--until", metavar="STAGE", help="stop after this stage: corpora, vocabulary, shards, train, ..."
-    )
-    command.add_argument("--on", default="laptop", metavar="PROFILE", help="where: a name in infra/profiles, or a file")
-
-
-def _running(command: argparse.ArgumentParser) -> None:
-    """What every command that makes results takes."""
-    _untracked(command)
-    command.add_argument(
-        "--address", metavar="URL", help="a Ray cluster to run on; default: RAY_ADDRESS, or a Ray here"
-    )
-    command.add_argument(
-        "--events", choices=("text", "json"), default="text", help="how steps are reported: for people, or JSON lines"
-    )
-    again = "make it again: a stage, or one result's stage/fingerprint"
-    command.add_argument("--again", action="append", default=[], metavar="STAGE", help=again)
-    command.add_argument("--dashboard", action="store_true", help="with Ray's dashboard, if Ray is started here")
-
-
-def _untracked(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--untracked", action="store_true", help="with an object store: MLflow's runs may end with the driver's machine"
-    )
-
-
-def _set(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="changes",
-        help="change any setting, e.g. training.steps=2000 (may be given many times)",
-    )  # fmt: skip
-
-
-def _workspace(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--workspace", metavar="URI", help="a directory or an object store, e.g. s3://bucket/attn")
-
-
-def _address(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--address", metavar="URL", help="the cluster's job server, e.g. http://head:8265")
-
-
-def _json(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--json", action="store_true", help="answer in JSON")
+            add_json(command)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

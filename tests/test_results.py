@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from jobs.errors import UserError
-from pipelines.commands.results import print_rows, print_rule, table_rows
+from pipelines.commands.results import print_rows, rules, show_table, table_rows
 from pipelines.tracking.query import Result, best, pick, quoted
 from transformer.paper_figures import TABLE_3
 
@@ -25,7 +25,7 @@ FOUND = [result("big", 26.9), result("A/h=1", 24.0), *BASE, result("A/h=16", 24.
 
 
 def test_table_3_stands_in_the_paper_s_order_beside_the_paper() -> None:
-    rows = table_rows(FOUND, 3)
+    rows = [row for row in table_rows(FOUND, 3) if row["seeds"]]
     assert [row["row"] for row in rows] == ["base", "A/h=1", "A/h=16", "big"]
     names = list(TABLE_3)
     assert [row["row"] for row in table_rows([result(name, 1.0) for name in sorted(names)], 3)] == names
@@ -48,12 +48,10 @@ def test_a_sign_takes_a_difference_beyond_chance_and_the_rule_is_said(capsys: py
     close = [*BASE, result("A/h=1", 24.6)]  # ± 0.10 over three seeds: 0.50 for a row of one
     assert table_rows(close, 3)[1]["sign agrees"] is None
     assert table_rows([*BASE, result("A/h=1", 24.4)], 3)[1]["sign agrees"] == "yes"
-    print_rule(close)
-    assert "by more than 0.50 BLEU for a row of one seed" in capsys.readouterr().out
+    assert "by more than 0.50 BLEU for a row of one seed" in rules(close)[0]
     alone = [result("base", 25.0), result("A/h=1", 20.0)]
     assert table_rows(alone, 3)[1]["sign agrees"] is None
-    print_rule(alone)
-    assert "--seeds 3" in capsys.readouterr().out
+    assert "--seeds 3" in rules(alone)[0]
 
 
 def test_results_of_other_settings_are_no_seeds_of_a_row() -> None:
@@ -97,7 +95,7 @@ def test_a_filter_may_leave_out_mlflow_s_quotes(written: str, asked: str) -> Non
 
 
 def test_every_format_holds_the_same_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = table_rows(FOUND, 3)
+    rows = [row for row in table_rows(FOUND, 3) if row["seeds"]]
     said = {}
     for form in ("json", "csv", "markdown", "table"):
         print_rows(rows, form)
@@ -106,3 +104,21 @@ def test_every_format_holds_the_same_figures(capsys: pytest.CaptureFixture[str])
     assert said["csv"].splitlines()[0].startswith("recipe,row,PPL")
     assert all("24.9" in text for text in said.values())
     assert said["markdown"].splitlines()[1].startswith("|---|")
+
+
+@pytest.mark.parametrize(("table", "there"), [(2, "41.8"), (3, "26.4"), (4, "92.7")])
+def test_a_table_of_which_nothing_was_run_is_the_paper_s_with_what_to_run(
+    table: int, there: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_table([], table, "table")
+    said = capsys.readouterr().out
+    assert there in said
+    assert "BLEU" in said or "F1" in said
+    assert "Nothing of ours yet: `attn run " in said
+
+
+def test_rows_that_were_not_run_stand_there_empty() -> None:
+    rows = table_rows([*BASE, result("A/h=1", 24.4)], 3)
+    assert [row["row"] for row in rows] == list(TABLE_3)
+    empty = next(row for row in rows if row["row"] == "C/N=2")
+    assert (empty["BLEU"], empty["BLEU paper"], empty["sign agrees"]) == (None, 23.7, None)

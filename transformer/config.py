@@ -57,8 +57,8 @@ class ModelConfig:
     dropout: float = 0.1  # on sub-layer outputs and embedding sums  (5.4)
     attention_dropout: float = 0.0  # on attention weights: not in the paper's translation models
     relu_dropout: float = 0.0  # inside the feed-forward network: not in the paper
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # (3.5, Table 3 E)
-    max_positions: int = 1024  # rows of a learned position table; sinusoids need no limit
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # what tells where a word stands  (3.5, Table 3 E)
+    max_positions: int = 1024  # rows of a learned position table: sinusoids need no limit
     norm: Literal["post", "pre"] = "post"  # LayerNorm(x + Sublayer(x))  (3.1)
     tied_embeddings: bool = True  # one matrix for both embeddings and the softmax  (3.4)
 
@@ -95,12 +95,12 @@ class TrainingConfig:
     tokens_per_update: int = 25_000  # real target tokens, about  (5.1)
     warmup: int = 4_000  # updates of rising learning rate  (5.3)
     learning_rate: float = 1.0  # factor on the paper's schedule  (5.3)
-    beta1: float = 0.9
-    beta2: float = 0.98
-    epsilon: float = 1e-9
-    label_smoothing: float = 0.1  # (5.4)
+    beta1: float = 0.9  # Adam's  (5.3)
+    beta2: float = 0.98  # Adam's  (5.3)
+    epsilon: float = 1e-9  # Adam's  (5.3)
+    label_smoothing: float = 0.1  # of the probability, given to the other words  (5.4)
     clip_norm: float | None = None  # the paper does not clip
-    seed: int = 1
+    seed: int = 1  # of the first weights, of dropout, and of the order of the data
     checkpoint_every: int = 1_500  # ten minutes at 0.4 s per update  (6.1)
     keep_checkpoints: int = 5  # as many as are averaged; big: 20  (6.1)
     dev_every: int = 1_500  # updates between two evaluations on the development set
@@ -126,10 +126,10 @@ class TrainingConfig:
 class SearchConfig:
     """Section 6.1: beam 4, alpha 0.6, at most the source's length + 50, stopping early where that is safe."""
 
-    beam: int = 4
-    alpha: float = 0.6  # length penalty ((5 + length) / 6) ** alpha
-    extra_length: int = 50  # a translation has at most source + this many subwords
-    n_best: int = 1
+    beam: int = 4  # translations kept at every step  (6.1)
+    alpha: float = 0.6  # of the length penalty ((5 + length) / 6) ** alpha  (6.1)
+    extra_length: int = 50  # a translation has at most source + this many subwords  (6.1)
+    n_best: int = 1  # translations kept of each sentence
     well_formed: bool = False  # of a model that writes trees: only well-formed trees over the source's words
 
     def __post_init__(self) -> None:

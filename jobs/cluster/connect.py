@@ -62,6 +62,21 @@ def connect(
         raise UserError(f"{wanted}: {str(error).splitlines()[0]} `attn doctor` says more.") from error
 
 
+def dashboard_address(address: str | None) -> str:
+    """Where the dashboard of a running Ray is; that of this machine if no address is given."""
+    try:
+        context = ray.init(address=address or "auto", log_to_driver=False, logging_level=logging.ERROR)
+    except ConnectionError as error:
+        sentence = "No Ray is running here that others may join: `attn run ... --dashboard` starts one with a dashboard"
+        raise UserError(f"{sentence} and prints its address; --address names a cluster.") from error
+    try:
+        if not context.dashboard_url:
+            raise UserError("This Ray runs without a dashboard: `ray start --head` has one.")
+        return f"http://{context.dashboard_url}"
+    finally:
+        ray.shutdown()
+
+
 def set_defaults(settings: Mapping[str, str]) -> None:
     """Set environment variables that are not set."""
     os.environ.update({name: value for name, value in settings.items() if name not in os.environ})

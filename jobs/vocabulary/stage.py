@@ -15,4 +15,4 @@ def estimate(lineage: Lineage, on: Resources) -> Estimate | None:
     return Estimate(seconds=3.0 + SECONDS_PER_PAIR * min(pairs, lineage.config.sample_pairs))
 
 
-VOCABULARY = Stage(name="vocabulary", job="jobs.vocabulary.job", estimate=estimate)
+VOCABULARY = Stage(name="vocabulary", job="jobs.vocabulary.job", estimate=estimate, is_vocabulary=True)

@@ -10,22 +10,26 @@ from rich.table import Table
 from jobs.cluster.profiles import load_profile
 from jobs.durations import duration
 from jobs.errors import UserError
+from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import RECIPES, Recipe
+from pipelines.recipes.saved import find_recipe, kept
 from pipelines.steps.estimate import estimate, total
 from pipelines.steps.plan import in_order
 from pipelines.terminal.json_output import print_json
 
 
 def recipes(args: argparse.Namespace) -> int:
-    costs = {name: _cost(recipe, args.on) for name, recipe in RECIPES.items()}
+    workspace = Workspace(args.workspace)
+    known = {**RECIPES, **{name: find_recipe(name, workspace) for name in kept(workspace)}}
+    costs = {name: _cost(recipe, args.on) for name, recipe in known.items()}
     if args.json:
-        known = RECIPES.values()
-        print_json([{"name": r.name, "summary": r.summary, "paper": r.paper, "cost": costs[r.name]} for r in known])
+        fields = [(r.name, r.summary, r.paper, costs[r.name]) for r in known.values()]
+        print_json([dict(zip(("name", "summary", "paper", "cost"), each, strict=True)) for each in fields])
         return 0
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("recipe", "what it is", "the paper", "cost"):
         table.add_column(name, no_wrap=name == "recipe", style="bold" if name == "recipe" else "")
-    for recipe in RECIPES.values():
+    for recipe in known.values():
         table.add_row(recipe.name, recipe.summary, recipe.paper, costs[recipe.name])
     console = Console(highlight=False)
     console.print(table)

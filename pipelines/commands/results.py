@@ -19,17 +19,27 @@ from jobs.passwords import hidden
 from jobs.report.agreement import Bleu, Mean, bleu_difference, rule
 from pipelines.commands import compare, lab
 from pipelines.execution.workspace import Workspace
-from pipelines.recipes.recipes import RECIPES
+from pipelines.recipes.saved import is_recipe, names
 from pipelines.tracking.lab_query import lab_rows
 from pipelines.tracking.query import Result, best, pick, read
-from pipelines.tracking.server import reader, tracking_uri
+from pipelines.tracking.server import is_absent, reader, tracking_uri
 from transformer.paper_figures import TABLE_3, TABLE_4, Figures, figures_of
 
+PAPER_ROWS = {2: ("base-en-de", "big-en-de", "base-en-fr", "big-en-fr"), 3: tuple(TABLE_3)}  # as ours are called
+TO_RUN = {
+    2: "`attn run table2` makes all four, `attn plan table2 --on gpu8` says what that takes",
+    3: "`attn run table3-demo` makes every row on the demo language, `attn run table3` the paper's",
+    4: "`attn run parsing-demo` makes a parser of a small language, `attn run parsing-wsj` the paper's",
+}
+ALWAYS = ("BLEU", "F1")  # columns that are shown even where they are empty
 SIGNS = {True: "yes", False: "no", None: None}
 
 
 def results(args: argparse.Namespace) -> int:
     workspace = Workspace(args.workspace)
+    if args.table and is_absent(workspace):
+        show_table([], args.table, args.format)
+        return 0
     client = reader(workspace)
     if args.lab:
         print_lab(lab_rows(client, hidden(tracking_uri(workspace))), args.format)
@@ -38,27 +48,35 @@ def results(args: argparse.Namespace) -> int:
         found = read(client, None, None)
         return compare.compare(pick(found, args.compare[0]), pick(found, args.compare[1]), workspace, args.format)
     if args.recipe and "'" in args.recipe:  # it would end the filter that MLflow is asked by
-        refuse_unknown("recipe", args.recipe, RECIPES)
+        refuse_unknown("recipe", args.recipe, names(workspace))
     found = read(client, args.recipe, args.where)
     if args.table:
         found = [result for result in found if result.tags.get("attn.table") == str(args.table)]
-    if not found and args.recipe and args.recipe not in RECIPES:
-        refuse_unknown("recipe", args.recipe, RECIPES)
-    if not found:
+    if not found and args.recipe and not is_recipe(args.recipe, workspace):
+        refuse_unknown("recipe", args.recipe, names(workspace))
+    if not found and not (args.table and not args.where):
         raise UserError(
             f"MLflow at {hidden(tracking_uri(workspace))} has no such scores. `attn run demo` makes some; "
             f"`attn results` without options shows all there are."
         )
     if args.best:
         found = [best(found, args.best)]
-    if args.table == 4:
-        columns = table_4_rows(found)
+    if args.table:
+        show_table(found, args.table, args.format)
     else:
-        columns = table_rows(found, args.table) if args.table else [listed(result) for result in found]
-    print_rows(columns, args.format)
-    if args.table == 3 and args.format in ("table", "markdown"):
-        print_rule(found)
+        print_rows([listed(result) for result in found], args.format)
     return 0
+
+
+def show_table(found: Sequence[Result], table: int, form: str, console: Console | None = None) -> None:
+    """The paper's table with ours beside it, empty where nothing was run, and then what to run."""
+    rows = table_4_rows(found) if table == 4 else table_rows(found, table)
+    print_rows(rows, form, console)
+    console = console or Console(highlight=False)
+    if form in ("table", "markdown"):
+        lines = rules(found) if table == 3 else []
+        for line in lines if found else [f"Nothing of ours yet: {TO_RUN[table]}."]:
+            console.print(f"\n{line}", soft_wrap=True, markup=False)
 
 
 def print_lab(rows: Sequence[Mapping[str, Any]], form: str) -> None:
@@ -93,11 +111,16 @@ def listed(result: Result) -> dict[str, Any]:
 def table_rows(found: Sequence[Result], table: int) -> list[dict[str, Any]]:
     """The paper's layout: ours beside the paper's, differences to base on both sides, and whether their signs agree."""
     rows: list[dict[str, Any]] = []
-    for recipe, groups in by_row(found).items():
-        order = sorted(groups, key=lambda row: paper_order(table, row))
+    by_recipe = by_row(found)
+    for recipe, groups in by_recipe.items():
+        known = groups.keys() | (TABLE_3 if table == 3 else ())
         base = groups.get("base")
-        rows += [table_row(table, recipe, row, groups[row], base) for row in order]
-    return rows
+        for row in sorted(known, key=lambda row: paper_order(table, row)):
+            rows.append(table_row(table, recipe, row, groups.get(row, []), base))
+    if table == 3 and rows:
+        return rows
+    there = {row for groups in by_recipe.values() for row in groups}
+    return rows + [table_row(table, "", row, [], None) for row in PAPER_ROWS[table] if row not in there]
 
 
 def by_row(found: Sequence[Result]) -> dict[str, dict[str, list[Result]]]:
@@ -115,12 +138,14 @@ def settings_of(result: Result) -> dict[str, str]:
     return {name: value for name, value in result.params.items() if name != "seed"}
 
 
-def print_rule(found: Sequence[Result]) -> None:
+def rules(found: Sequence[Result]) -> list[str]:
     """Below Table 3: when a row has a sign."""
+    said = []
     for recipe, groups in by_row(found).items():
         if "base" in groups and len(groups) > 1:
             base = bleu_of(groups["base"], None)
-            print(f"\n{recipe}: {rule(base.paper_protocol or base.sacrebleu, 'BLEU')}")
+            said.append(f"{recipe}: {rule(base.paper_protocol or base.sacrebleu, 'BLEU')}")
+    return said
 
 
 def paper_order(table: int, row: str) -> tuple[int, str]:
@@ -135,7 +160,7 @@ def table_row(
     paper, paper_base = figures_of(table, row), figures_of(table, "base")
     bleu, ppl = mean(group, "bleu"), mean(group, "perplexity")
     to_base = None
-    if base and row != "base":
+    if base and group and row != "base":
         to_base = bleu_difference(bleu_of(group, paper), bleu_of(base, paper_base))
     return {
         "recipe": recipe,
@@ -151,7 +176,7 @@ def table_row(
         "parameters": number(mean(group, "parameters"), 0),
         "paper's parameters": paper.parameters if paper else None,
         "BLEU as the paper": number(mean(group, "bleu_paper"), 2),
-        "seeds": len({result.seed for result in group}),
+        "seeds": len({result.seed for result in group}) or None,
     }
 
 
@@ -217,12 +242,14 @@ def number(value: float | None, digits: int) -> float | int | None:
     return round(value, digits) if digits else int(value)
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], form: str) -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]], form: str, console: Console | None = None) -> None:
     """Print rows that all have the same columns; a column that is empty everywhere is left out of a table."""
     if form == "json":
         print(json.dumps(list(rows), indent=1, ensure_ascii=False))
         return
-    columns = [name for name in rows[0] if form == "csv" or any(row[name] is not None for row in rows)]
+    columns = [
+        name for name in rows[0] if form == "csv" or name in ALWAYS or any(row[name] is not None for row in rows)
+    ]
     if form == "csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -233,12 +260,11 @@ def print_rows(rows: Sequence[Mapping[str, Any]], form: str) -> None:
         for row in rows:
             print("| " + " | ".join(cell(row[name]) for name in columns) + " |")
     else:
-        _table(rows, columns)
+        _table(rows, columns, console or Console(highlight=False))
 
 
-def _table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> None:
+def _table(rows: Sequence[Mapping[str, Any]], columns: list[str], console: Console) -> None:
     """As many columns as fit on a terminal, the most important first; all of them in a pipe or a file."""
-    console = Console(highlight=False)
     widths = {name: max(len(name), *(len(cell(row[name])) for row in rows)) + 2 for name in columns}
     while console.is_terminal and len(columns) > 3 and sum(widths[name] for name in columns) > console.width + 2:
         columns = columns[:-1]
@@ -249,7 +275,7 @@ def _table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> None:
     for row in rows:
         table.add_row(*(cell(row[name]) for name in columns))
     needed = sum(widths[name] for name in columns)
-    (console if console.is_terminal else Console(highlight=False, width=needed)).print(table)
+    console.print(table, width=None if console.is_terminal else needed, crop=False)
 
 
 def cell(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import os
 import shlex
 import signal
@@ -27,9 +28,9 @@ from jobs.report.stage import REPORT
 from jobs.stage import Demand
 from pipelines.execution.runner import Outcome, Runner
 from pipelines.execution.workspace import Workspace
-from pipelines.recipes import from_arguments
+from pipelines.recipes import from_arguments, saved
 from pipelines.recipes.recipes import Recipe
-from pipelines.steps.estimate import how_far_off
+from pipelines.steps.estimate import estimate, how_far_off
 from pipelines.steps.plan import Plan, in_order, plan
 from pipelines.steps.step import Step
 from pipelines.terminal import interrupt, run_summary
@@ -63,6 +64,8 @@ def follow(
     planned = plan(targets, workspace)
     for each in planned.damaged:
         workspace.require_whole(each.step, each.record or {}, name)
+    if recipe is not None:
+        saved.keep(recipe, workspace)
     everything = prints_everything(args.address)
     log = None if everything else log_file(workspace.local_directory("logs"), name)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -79,7 +82,8 @@ def follow(
                     console.print(f"Ray's dashboard: {dashboard}")
             tracker = _tracker(workspace, name)
             have = capacity(on) if planned.to_do else {}
-            with RunScreen(console, planned, json_lines=args.events == "json") as screen:
+            costs = {each.step.key: cost.seconds for each in planned.to_do if (cost := estimate(each.step, on))}
+            with RunScreen(console, planned, json_lines=args.events == "json", costs=costs) as screen:
                 outcome = Runner(workspace, on, tracker, screen, have).run(planned)
             if lost := tracker.close("FAILED" if outcome.failures else "FINISHED"):
                 console.print(f"{lost} writes to MLflow were lost: {hidden(tracker.uri)} did not take them.")
@@ -99,8 +103,22 @@ def follow(
             ending(console, workspace)
         if recipe is not None and targets[-1].stage is REPORT:
             report = workspace.artifact(targets[-1])
-            run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report)
+            steps = in_order(targets)
+            if len(scores := [each for each in steps if each.stage.judges_model]) > 1:
+                show_scores(console, recipe, scores, outcome)
+            run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report, steps)
         return 0
+
+
+def show_scores(console: Console, recipe: Recipe, scores: Sequence[Step], outcome: Outcome) -> None:
+    """The table that the run made."""
+    query, results = (importlib.import_module(f"pipelines.{name}") for name in ("tracking.query", "commands.results"))
+    found = [query.result_of_step(recipe.name, step, outcome.records[step.key]) for step in scores]
+    console.print()
+    if recipe.table:
+        results.show_table(found, recipe.table, "table", console)
+    else:
+        results.print_rows([results.listed(each) for each in found], "table", console)
 
 
 @contextlib.contextmanager

@@ -21,9 +21,9 @@ from jobs.corpora.demo.shown import FIRST
 from jobs.errors import UserError
 from jobs.serve.http.keys import add_key, load_keys
 from jobs.serve.settings import Limits, ServedModel, ServeSettings
-from pipelines.execution.model_directory import model_directory
+from pipelines.execution.model_directory import model_directory, model_step
 from pipelines.execution.workspace import Workspace
-from pipelines.recipes.recipes import RECIPES, recipe_named
+from pipelines.recipes.saved import find_recipe, is_recipe
 from pipelines.steps.plan import in_order
 from pipelines.terminal import interrupt
 from transformer.config import MODEL_FILES
@@ -94,7 +94,8 @@ def _model(args: argparse.Namespace, text: str) -> Iterator[ServedModel]:
     """RECIPE, DIR or models:/NAME, each with NAME= in front if it is to be called otherwise."""
     named = NAMED.fullmatch(text)
     place = named["model"] if named else text
-    if place in RECIPES and recipe_named(place).experiment.corpus.is_trees:
+    workspace = Workspace(args.workspace)
+    if is_recipe(place, workspace) and find_recipe(place, workspace).experiment.corpus.is_trees:
         raise UserError(f"{place} parses, and the service translates: `attn parse {place}` uses its model.")
     source, target = _languages(args, place)
     with _directory(args, place) as directory:
@@ -114,13 +115,15 @@ def _directory(args: argparse.Namespace, place: str) -> Iterator[str]:
     if place.startswith("models:/"):
         yield str(_registered(args, place).resolve())
         return
-    if place in RECIPES and not Workspace(args.workspace).is_local:
-        workspace, recipe = Workspace(args.workspace), recipe_named(place)
-        step = next(each for each in in_order([recipe.step(args.changes)]) if each.stage.is_model)
+    if is_recipe(place, Workspace(args.workspace)) and not Workspace(args.workspace).is_local:
+        workspace = Workspace(args.workspace)
+        recipe = find_recipe(place, workspace)
+        step = model_step(recipe, args.changes, None)
         workspace.finished(step, recipe.name)
         yield workspace.artifact(step).uri
         return
-    with model_directory(argparse.Namespace(model=place, workspace=args.workspace, changes=args.changes)) as directory:
+    asked = argparse.Namespace(model=place, workspace=args.workspace, changes=args.changes, row=None)
+    with model_directory(asked) as directory:
         yield str(directory.resolve())
 
 
@@ -142,10 +145,10 @@ def _languages(args: argparse.Namespace, place: str) -> tuple[str, str]:
         if match is None:
             raise UserError(f"--languages is two codes such as en-de, not {args.languages!r}.")
         return match["source"], match["target"]
-    recipe = place if place in RECIPES else _short(place) if place.startswith("models:/") else None
-    if recipe is not None and recipe in RECIPES:
-        workspace = Workspace(args.workspace)
-        for step in in_order([recipe_named(recipe).step(args.changes)]):
+    workspace = Workspace(args.workspace)
+    recipe = _short(place) if place.startswith("models:/") else place
+    if is_recipe(recipe, workspace):
+        for step in in_order([find_recipe(recipe, workspace).step(args.changes)]):
             if step.stage.is_dataset:
                 with contextlib.suppress(OSError, ValueError, KeyError):
                     about = workspace.artifact(step).read_json("about.json")

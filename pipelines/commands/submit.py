@@ -17,7 +17,7 @@ from jobs.errors import UserError
 from jobs.passwords import VARIABLES, has_password
 from pipelines.execution.provenance import commit, user
 from pipelines.execution.workspace import Workspace
-from pipelines.recipes import from_arguments
+from pipelines.recipes import from_arguments, saved
 from pipelines.steps.fingerprint import LENGTH
 from pipelines.steps.plan import Plan, plan
 from pipelines.steps.step import Step
@@ -31,6 +31,7 @@ def submit(args: argparse.Namespace) -> int:
     refuse_passwords(args)
     workspace = Workspace(args.workspace)
     require_kept(workspace, untracked=args.untracked, elsewhere=True)
+    saved.keep(recipe, workspace)
     submission = make_submission(args, recipe.name, target_fingerprint(targets), workspace)
     connection = client.connect(args.address)
     console = Console(highlight=False)
@@ -68,7 +69,7 @@ def target_fingerprint(targets: Sequence[Step]) -> str:
 
 def make_submission(args: argparse.Namespace, recipe: str, fingerprint: str, workspace: Workspace) -> Submission:
     """The arguments of `attn submit` without those about submitting, as arguments of `attn run` on the cluster."""
-    words = [recipe, "--on", args.on, "--workspace", workspace.uri]
+    words = [args.recipe, "--on", args.on, "--workspace", workspace.uri]
     for change in args.changes:
         words += ["--set", change]
     for option in ("rows", "rows_from", "until"):
@@ -88,7 +89,7 @@ def make_submission(args: argparse.Namespace, recipe: str, fingerprint: str, wor
         tracking=None if tracking.startswith("sqlite:") else tracking,
         commit=commit(),
         user=user(),
-        carried=tuple(path for path in (args.rows_from, args.on) if path and Path(path).is_file()),
+        carried=tuple(path for path in (args.recipe, args.rows_from, args.on) if path and Path(path).is_file()),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import codecs
 import contextlib
 import importlib
 import itertools
@@ -16,6 +15,7 @@ from pathlib import Path
 from jobs.errors import UserError
 from jobs.report.attention import attention_page
 from pipelines.execution.model_directory import model_directory
+from pipelines.terminal.input_lines import decoded, decoded_lines, readable_words
 from transformer.config import SearchConfig
 from transformer.translator import TranslatesText, Translation, Translator
 
@@ -78,34 +78,14 @@ def _engine(name: str, directory: Path) -> TranslatesText:
 
 def _lines(args: argparse.Namespace) -> Iterable[str]:
     if args.text:
-        return [_readable(text, number) for number, text in enumerate(args.text, start=1)]
+        return readable_words(args.text)
     if args.input is None:
-        return _decoded(sys.stdin.buffer, "standard input")
+        return decoded_lines()
     try:
         with open(args.input, "rb") as file:
-            return list(_decoded(file, f"The file {args.input}"))
+            return list(decoded(file, f"The file {args.input}"))
     except OSError as error:
         raise UserError(f"The file {args.input} cannot be read: {(error.strerror or str(error)).lower()}.") from error
-
-
-def _readable(text: str, number: int) -> str:
-    """A word of the command line; what is no UTF-8 there reaches Python as lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UserError(f"Sentence {number} is not UTF-8.") from None
-    return text
-
-
-def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError:
-            sentence = f"{name[0].upper()}{name[1:]} is not UTF-8: line {number:,} cannot be read."
-            wide = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-            encoding = "UTF-16" if wide else "LATIN1"
-            raise UserError(f"{sentence} Convert it: iconv -f {encoding} -t UTF-8.") from None
 
 
 def batches(args: argparse.Namespace) -> Iterator[list[str]]:

@@ -4,31 +4,60 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from jobs.errors import UserError
+from jobs.errors import UserError, refuse_unknown
 from pipelines.execution.workspace import Workspace
-from pipelines.recipes.recipes import RECIPES, recipe_named
+from pipelines.recipes.recipes import Recipe
+from pipelines.recipes.saved import find_recipe, is_recipe
 from pipelines.steps.plan import in_order
+from pipelines.steps.step import Step
 from transformer.config import MODEL_FILES
+
+SEED = "@seed"  # between a row and its seed
 
 
 @contextlib.contextmanager
 def model_directory(args: argparse.Namespace) -> Iterator[Path]:
-    """The directory that was named, or the one that the named recipe made."""
-    named = Path(args.model)
-    if args.model not in RECIPES and (named.is_dir() or "/" in args.model):
+    """The directory that was named, or the one that the named recipe made: its first model, or that of `--row`."""
+    named, workspace = Path(args.model), Workspace(args.workspace)
+    if not is_recipe(args.model, workspace) and (named.is_dir() or "/" in args.model):
+        if args.row:
+            raise UserError(f"--row chooses a row of a recipe, and {args.model} is a directory.")
         require_model_files(named)
         yield named
         return
-    recipe = recipe_named(args.model)
-    workspace = Workspace(args.workspace)
-    step = next(each for each in in_order([recipe.step(args.changes)]) if each.stage.is_model)
+    recipe = find_recipe(args.model, workspace)
+    step = model_step(recipe, args.changes, args.row)
     workspace.finished(step, recipe.name)
     with workspace.artifact(step).directory() as directory:
         require_model_files(directory, f" `attn run {recipe.name} --again {step.key}` makes it again.")
         yield directory
+
+
+def model_step(recipe: Recipe, changes: Sequence[str], row: str | None) -> Step:
+    """The step that makes the model of a row, e.g. C/N=2, or base@seed2 for another seed than the first."""
+    made = models(recipe, changes)
+    if row is None:
+        return made[0]
+    name, marked, seed = row.partition(SEED)
+    if marked and not seed.isdigit():
+        raise UserError(f"--row takes a row such as base, or base{SEED}2, not {row!r}.")
+    if marked and row not in [step.label for step in made]:
+        made = models(recipe, [*changes, f"training.seed={seed}"])
+    found = [step for step in made if step.label == row] or [step for step in made if row_of(step) == name]
+    if not found:
+        refuse_unknown("row", name, dict.fromkeys(row_of(step) for step in made))
+    return found[0]
+
+
+def models(recipe: Recipe, changes: Sequence[str]) -> list[Step]:
+    return [each for each in in_order([recipe.step(changes)]) if each.stage.is_model]
+
+
+def row_of(step: Step) -> str:
+    return step.label.partition(SEED)[0]
 
 
 def require_model_files(directory: Path, advice: str = "") -> None:

@@ -63,10 +63,10 @@ class Text(ABC):
 class VocabularySettings:
     """The section `vocabulary`. `kind` and `size` are the corpus's own (section 5.1) unless they are set."""
 
-    kind: VocabularyKind | None = None
-    size: int | None = None
-    sample_pairs: int = VocabularyConfig.sample_pairs
-    seed: int = VocabularyConfig.seed
+    kind: VocabularyKind | None = None  # bpe or unigram; none: the corpus's own  (5.1)
+    size: int | None = None  # subwords, shared by both languages; none: the corpus's own  (5.1)
+    sample_pairs: int = VocabularyConfig.sample_pairs  # learned from a sample of at most so many pairs
+    seed: int = VocabularyConfig.seed  # of the sample
 
     def __post_init__(self) -> None:
         self.config(VocabularyConfig.kind, VocabularyConfig.size)  # refuses what is out of range
@@ -85,10 +85,10 @@ class VocabularySettings:
 class DemoText(Text):
     """How much of the demo language."""
 
-    train_pairs: int = 40_000
-    dev_pairs: int = 500
-    test_pairs: int = 1_000
-    seed: int = 1
+    train_pairs: int = 40_000  # to train on
+    dev_pairs: int = 500  # to watch training with
+    test_pairs: int = 1_000  # to score
+    seed: int = 1  # of the sentences
 
     def corpora(self) -> Mapping[str, Corpus]:
         return {
@@ -108,14 +108,14 @@ class DemoText(Text):
 class FilesText(Text):
     """The user's own parallel text, plain or gzip: line N of a source translates line N of its target."""
 
-    train_source: str = ""
-    train_target: str = ""
-    dev_source: str = ""
-    dev_target: str = ""
-    test_source: str = ""
-    test_target: str = ""
-    source_language: str = "en"
-    target_language: str = "de"
+    train_source: str = ""  # a file to train on; line N of a source translates line N of its target
+    train_target: str = ""  # its translations
+    dev_source: str = ""  # a file to watch training with
+    dev_target: str = ""  # its translations
+    test_source: str = ""  # a file to score
+    test_target: str = ""  # its translations
+    source_language: str = "en"  # a code such as en, for the tokens of scores
+    target_language: str = "de"  # the same
     max_unreadable: float = 0.05  # share of lines that are not UTF-8 above which a file is refused
 
     def __post_init__(self) -> None:
@@ -153,9 +153,9 @@ class WmtText(Text):
     single filters.
     """
 
-    pair: str = "en-de"
-    cleaning_profile: Profile = field(default="paper", metadata={"spelled": "cleaning"})
-    from_directory: str | None = field(default=None, metadata={"spelled": "from"})
+    pair: str = "en-de"  # a language pair of pipelines/recipes/language_pairs.py  (5.1)
+    cleaning_profile: Profile = field(default="paper", metadata={"spelled": "cleaning"})  # what is dropped
+    from_directory: str | None = field(default=None, metadata={"spelled": "from"})  # look for archives here
 
     def __post_init__(self) -> None:
         if self.pair not in PAIRS:

@@ -44,6 +44,7 @@ class Recipe:
     build: Callable[[Recipe, Experiment, Choice], Step]
     table: int | None = None
     base_seeds: int = 1  # the least for the row `base` of Table 3: its spread decides which rows have a sign
+    source: str = ""  # the file that it is written in, if it is one of the user's own
 
     def step(self, changes: Iterable[str] = (), choice: Choice | None = None) -> Step:
         """The last step of this recipe, with `section.field=value` changes put in."""

@@ -45,6 +45,28 @@ def _with(experiment: T, setting: str) -> T:
     return _replaced(experiment, path.strip().split("."), text.strip(), path.strip())
 
 
+def named(experiment: Any, changes: Iterable[str]) -> list[tuple[str, Any]]:
+    """What each `section.field=value` sets, by the name that the field has, and typed."""
+    changes, found = list(changes), []
+    whole = apply(experiment, changes)
+    for change in changes:
+        config, parts = whole, []
+        for word in change.partition("=")[0].strip().split("."):
+            own = _field_named(config, word, word, {})
+            field = next(each for each in dataclasses.fields(config) if each.name == own)
+            parts.append(str(field.metadata.get("spelled", own)))
+            config = getattr(config, own)
+        found.append((".".join(parts), config))
+    return found
+
+
+def spelled(value: Any) -> str:
+    """A value as `--set` takes it."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
 def _replaced(config: T, path: list[str], text: str, whole: str) -> T:
     hints = typing.get_type_hints(type(config))
     named = _field_named(config, path[0], whole, hints)

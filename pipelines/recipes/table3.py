@@ -6,13 +6,16 @@ Adding a row is adding a line.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
-from jobs.errors import UserError
+from jobs.errors import UserError, refuse_unknown
 from pipelines.recipes.experiment import Experiment
+from transformer.config import ModelConfig, TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,42 @@ def scaled(base: Experiment, name: str, factor: Fraction, row: str) -> int | flo
 
 def times(**factors: str) -> Difference:
     return Difference(times={name: Fraction(factor) for name, factor in factors.items()})
+
+
+def differences(tables: Mapping[str, Any], file: Path) -> Mapping[str, Difference]:
+    """Rows of the user's own, a line of TOML each:
+
+    "F/wide" = { model = { d_ff = 8192 } }
+    "F/half" = { times = { d_model = "1/2" }, training = { label_smoothing = 0.0 } }
+    """
+    for name in tables:
+        if name in TABLE_3:
+            raise UserError(f"{file}: the row {name!r} is the paper's: give yours another name.")
+    return {name: _difference(name, given, file) for name, given in tables.items()}
+
+
+def _difference(name: str, given: Any, file: Path) -> Difference:
+    known = {"times", "model", "training", "longer"}
+    if not isinstance(given, dict) or set(given) - known:
+        raise UserError(
+            f"{file}: row {name!r} may hold {', '.join(sorted(known))}, e.g. {{ model = {{ d_ff = 8192 }} }}."
+        )
+    for section, config in (("times", ModelConfig), ("model", ModelConfig), ("training", TrainingConfig)):
+        values = given.get(section, {})
+        if not isinstance(values, dict):
+            raise UserError(f"{file}: row {name!r}: {section} is a table, e.g. {{ d_ff = 8192 }}.")
+        known_fields = [each.name for each in dataclasses.fields(config)]
+        for one in values:
+            if one not in known_fields:
+                refuse_unknown("field", one, known_fields, where=f"{file}: row {name!r}: ", prefix=f"{section}.")
+    try:
+        factors = {width: Fraction(str(factor)) for width, factor in given.get("times", {}).items()}
+    except (ValueError, ZeroDivisionError) as error:
+        raise UserError(f"{file}: row {name!r}: {error}.") from error
+    longer = given.get("longer", 1)
+    if type(longer) is not int or longer < 1:
+        raise UserError(f"{file}: row {name!r}: longer is how many times as many updates, 1 or more, not {longer!r}.")
+    return Difference(times=factors, model=given.get("model", {}), training=given.get("training", {}), longer=longer)
 
 
 TABLE_3: Mapping[str, Difference] = {  # in the paper's order

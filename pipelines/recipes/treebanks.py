@@ -31,7 +31,7 @@ class TreesText(Text):
     """What all treebanks have in common."""
 
     tags: Tags = "XX"  # what stands for a word in the target: its tag, XX, or the word itself
-    scored_on: Literal["dev", "test"] = "test"
+    scored_on: Literal["dev", "test"] = "test"  # the split whose score is the result
 
     @property
     def scored(self) -> Literal["dev", "test"]:
@@ -46,7 +46,7 @@ class TreesText(Text):
 class WsjText(TreesText):
     """The Wall Street Journal of the Penn Treebank: sections 02 to 21, 22 and 23."""
 
-    treebank: str = ""
+    treebank: str = ""  # the Treebank-3 as it was bought: its directory, or an archive of it
     any_release: bool = False  # take it even if the numbers of trees are not those of Treebank-3
 
     def corpora(self) -> Mapping[str, Corpus]:
@@ -79,8 +79,8 @@ class WsjText(TreesText):
 class SemiText(WsjText):
     """And parses that were made by machine: those of high confidence and the others, about 17 million sentences."""
 
-    high_confidence: str = ""
-    automatic: str = ""
+    high_confidence: str = ""  # trees on which parsers agreed: a directory, glob, file or archive
+    automatic: str = ""  # trees of one parser, the same way
 
     def further(self, split: str) -> tuple[str, ...]:
         missing = [name for name in ("high_confidence", "automatic") if not getattr(self, name)]
@@ -101,9 +101,9 @@ class TreeFilesText(TreesText):
     """Penn brackets of the user's: three places, or one directory or archive that holds all three."""
 
     treebank: str = ""  # holds train, dev and test: as folders, files or archives of that name
-    train: str = ""
-    dev: str = ""
-    test: str = ""
+    train: str = ""  # a directory, glob, file or archive of trees to train on
+    dev: str = ""  # of those to watch training with
+    test: str = ""  # of those to score
 
     def corpora(self) -> Mapping[str, Corpus]:
         places = {split: getattr(self, split) or self._inside(split) for split in SPLITS}

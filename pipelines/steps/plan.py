@@ -10,6 +10,7 @@ from pipelines.execution.files import in_words
 from pipelines.execution.workspace import Workspace
 from pipelines.steps.step import Step
 
+SHORT = 32  # characters of a value in a reason
 RECENT = 50  # records looked at to find what a step differs in
 
 
@@ -67,7 +68,9 @@ def plan(targets: Iterable[Step], workspace: Workspace) -> Plan:
             planned.append(PlannedStep(step, "damaged", in_words(damage), record))
             continue
         if record is not None:
-            planned.append(PlannedStep(step, "done", f"made {record['made']['when']}", record))
+            planned.append(
+                PlannedStep(step, "done", f"made {str(record['made']['when'])[:16].replace('T', ' ')}", record)
+            )
             continue
         waits = [parent for parent in step.parents() if parent.key in pending]
         pending.add(step.key)
@@ -104,9 +107,27 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
     return {prefix: value}
 
 
-def differences(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    def shown(values: Mapping[str, Any], name: str) -> str:
-        return str(values[name]) if name in values else "default"
+def in_short(value: Any) -> str:
+    """A setting's value in a few words: of a list of things their names, of a long text its end."""
+    if isinstance(value, list | tuple):
+        named = [
+            str(item["name"]) if isinstance(item, Mapping) and "name" in item else in_short(item) for item in value
+        ]
+        return ",".join(named) if len(named) <= 3 else f"{','.join(named[:2])} and {len(named) - 2} more"
+    if isinstance(value, Mapping):
+        return str(value.get("name") or value.get("class") or f"{len(value)} fields")
+    text = str(value)
+    return text if len(text) <= SHORT else f"...{text[-SHORT:]}"
 
-    names = sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name))
+
+def differences(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """Setting by setting; of another kind of thing, such as a corpus of files, only that it is one."""
+    if mine.get("class") != theirs.get("class"):
+        return [f"{theirs.get('class')} -> {mine.get('class')}"]
+
+    def shown(values: Mapping[str, Any], name: str) -> str:
+        return in_short(values[name]) if name in values else "default"
+
+    every = (name for name in mine.keys() | theirs.keys() if not name.endswith(".class"))
+    names = sorted(name for name in every if mine.get(name) != theirs.get(name))
     return [f"{name} {shown(theirs, name)} -> {shown(mine, name)}" for name in names]

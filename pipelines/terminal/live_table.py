@@ -5,55 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
 from jobs.durations import duration
 from jobs.events import Event, Note, Progress
 from pipelines.steps.plan import Plan, PlannedStep
 from pipelines.steps.step import Step
 from pipelines.terminal.step_events import StepEvent, json_line, text_line
+from pipelines.terminal.step_lines import Line, RunTable, Work, amount, count, pace
 
-MANY = 24  # with more steps than this, only those that are under way are shown
 PLAIN_EVERY_S = 10.0
-COLOURS = {"done": "green", "found": "green", "running": "cyan", "failed": "red", "skipped": "yellow"}
-
-
-@dataclass
-class Line:
-    """One step as it is shown."""
-
-    step: Step
-    state: str = "to do"
-    note: str = ""
-    began: float = 0.0
-    ended: float = 0.0
-    progress: Progress | None = None
-    first: tuple[float, float] | None = None  # time and amount of the first progress, to compute a rate from
-    updated: float = 0.0  # time of the last progress
-    printed: float = 0.0
-    silent: float = 0.0  # seconds since the step last reported, where that is long ago
-
-    def rate(self) -> float | None:
-        if self.progress is None or self.first is None or self.progress.done <= self.first[1]:
-            return None
-        return (self.progress.done - self.first[1]) / max(1e-6, self.updated - self.first[0])
-
-    def left(self) -> float | None:
-        rate = self.rate()
-        if rate is None or self.progress is None or self.progress.total is None:
-            return None
-        return max(0.0, self.progress.total - self.progress.done) / rate
-
-
-def count(amount: float) -> str:
-    return f"{amount:,.0f}" if amount >= 100 or amount == int(amount) else f"{amount:,.1f}"
 
 
 def headline(record: Mapping[str, Any]) -> str:
@@ -76,8 +41,12 @@ def headline(record: Mapping[str, Any]) -> str:
 class RunScreen:
     """The runner reports to it from several threads; it draws itself a few times a second."""
 
-    def __init__(self, console: Console, plan: Plan, *, json_lines: bool = False) -> None:
+    def __init__(
+        self, console: Console, plan: Plan, *, json_lines: bool = False, costs: Mapping[str, float] | None = None
+    ) -> None:
+        """`costs` are the seconds that each step was estimated to take: from them comes the time left of the whole."""
         self.console = console
+        self.work = Work(costs or {}, time.time())
         self.lines = {planned.step.key: Line(planned.step) for planned in plan.steps}
         self.lock = threading.Lock()
         self.live: Live | None = None
@@ -144,7 +113,7 @@ class RunScreen:
         )
         self.receive(event)
         if event.time - max(line.printed, line.began) > PLAIN_EVERY_S:
-            text = f"{self._amount(line)}, {self._pace(line)}".strip(", ")
+            text = f"{amount(line)}, {pace(line)}".strip(", ")
             self._print(replace(event, text=text))
 
     def _print(self, event: StepEvent) -> None:
@@ -172,57 +141,6 @@ class RunScreen:
                 line.progress, line.updated = event.progress, event.time
         return True
 
-    # --- drawing --------------------------------------------------------------------------------------------------
-
-    def render(self) -> RenderableType:
+    def render(self) -> RunTable:
         with self.lock:
-            lines = list(self.lines.values())
-            table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-            for name in ("step", "state", "progress", "", "rate", "time"):
-                least = {"state": 7, "time": 18}.get(name)
-                table.add_column(name, style="bold" if name == "step" else "", no_wrap=True, min_width=least)
-            shown = lines if len(lines) <= MANY else [line for line in lines if line.state in ("running", "failed")]
-            for line in shown:
-                self._row(table, line)
-            if len(shown) == len(lines):
-                return table
-            done = sum(line.state in ("done", "found") for line in lines)
-            return Group(table, Text(f"{done} of {len(lines)} steps done", style="dim"))
-
-    def _row(self, table: Table, line: Line) -> None:
-        state = Text("done" if line.state == "found" else line.state, style=COLOURS.get(line.state, "dim"))
-        progress = line.progress if line.state == "running" else None
-        if progress is None or progress.total is None:
-            bar: RenderableType = Text("")
-        else:
-            bar = ProgressBar(total=progress.total, completed=progress.done, width=24)
-        middle = Text(self._amount(line) if progress else line.note, overflow="ellipsis")
-        if line.silent and line.state == "running":
-            middle = Text(f"no report for {duration(line.silent)}", style="yellow")
-        table.add_row(line.step.name, state, bar, middle, Text(self._rate(line)), Text(self._time(line), style="dim"))
-
-    def _amount(self, line: Line) -> str:
-        progress = line.progress
-        if progress is None:
-            return ""
-        of = f" of {count(progress.total)}" if progress.total is not None else ""
-        return f"{count(progress.done)}{of} {progress.unit}" + (f", {progress.detail}" if progress.detail else "")
-
-    def _rate(self, line: Line) -> str:
-        rate = line.rate() if line.state == "running" else None
-        if rate is None or line.progress is None or line.progress.unit == "s":  # seconds pass at one speed
-            return ""
-        return f"{count(rate)} {line.progress.unit}/s"
-
-    def _pace(self, line: Line) -> str:
-        left = line.left()
-        return f"{self._rate(line)}, {duration(left)} left" if left is not None else self._rate(line)
-
-    def _time(self, line: Line) -> str:
-        if line.state == "found":
-            return "found"
-        if line.state == "running":
-            left = line.left()
-            passed = duration(time.time() - line.began)
-            return f"{passed}, {duration(left)} left" if left is not None else passed
-        return duration(line.ended - line.began) if line.ended and line.began else ""
+            return RunTable([replace(line) for line in self.lines.values()], self.work)

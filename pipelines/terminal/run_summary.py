@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from jobs.storage.object_store import filesystem
 from pipelines.execution.runner import Outcome
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import Recipe
+from pipelines.steps.step import Step
 
 SHOWN = 5
 EXAMPLES = {
@@ -26,12 +28,20 @@ EXAMPLES = {
 
 
 def show(
-    console: Console, recipe: Recipe, changed: bool, outcome: Outcome, workspace: Workspace, report: Artifact
+    console: Console,
+    recipe: Recipe,
+    changed: bool,
+    outcome: Outcome,
+    workspace: Workspace,
+    report: Artifact,
+    steps: Sequence[Step],
 ) -> None:
     rows = [key for key in outcome.records if key.startswith("score/")]
-    translated = [key for key in outcome.records if key.startswith("translate/")]
+    translated = [step for step in steps if step.key.startswith("translate/")]
     if translated:
-        _translations(console, workspace.root.child(translated[0]))
+        if len(translated) > 1:
+            console.print(f"\nTranslations of the row {translated[0].label}:", markup=False)
+        _translations(console, workspace.artifact(translated[0]))
     for key, record in outcome.records.items():
         if key.startswith("score/") and len(rows) == 1:
             _scores(console, record["facts"])
@@ -90,12 +100,10 @@ def next_commands(recipe: Recipe, workspace: Workspace, model: str | None) -> li
     use = "parse" if recipe.experiment.corpus.is_trees else "translate"
     elsewhere = "" if workspace.uri == str(Path.cwd() / "workspace") else f" --workspace {shlex.quote(workspace.uri)}"
     attn = ".venv/bin/attn" if Path(".venv/bin/attn").exists() else "attn"
-    mlflow = attn.replace("attn", "mlflow")
-    database = workspace.local_directory("mlflow") / "mlflow.db"
     serving = [f"{attn} serve {model or recipe.name + elsewhere}"] if use == "translate" else []
     return [
         f'{attn} {use} {model or recipe.name + elsewhere} "{example}"',
         *serving,
         f"{attn} results{elsewhere}",
-        f"{mlflow} ui --backend-store-uri sqlite:///{database}",
+        f"{attn} ui {recipe.name}{elsewhere}",
     ]

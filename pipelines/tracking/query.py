@@ -10,11 +10,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from jobs.errors import UserError, refuse_unknown
+from pipelines.steps.step import Step
 
 SCORES = "attributes.status = 'FINISHED' and tags.`attn.stage` = 'score'"
 LOWER_IS_BETTER = ("perplexity", "loss", "seconds", "parameters")
@@ -66,6 +68,14 @@ def read(client: MlflowClient, recipe: str | None, where: str | None) -> list[Re
     return list(newest.values())
 
 
+def experiments(client: MlflowClient) -> dict[str, str]:
+    """Name and id of every experiment of ours, the one with the newest run first."""
+    known = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()}
+    newest = client.search_runs(list(known), "tags.`attn.stage` = 'run'", order_by=["attributes.start_time DESC"])
+    order = dict.fromkeys([run.info.experiment_id for run in newest])
+    return {known[each]: each for each in order}
+
+
 def result_of(run: Run) -> Result:
     tags = run.data.tags
     return Result(
@@ -79,6 +89,23 @@ def result_of(run: Run) -> Result:
         metrics=run.data.metrics,
         params=run.data.params,
         tags=tags,
+    )
+
+
+def result_of_step(recipe: str, step: Step, record: Mapping[str, Any]) -> Result:
+    """The same of a step that has just been made, without asking MLflow."""
+    facts = record["facts"]
+    return Result(
+        run_id=str(record["made"].get("run_id") or ""),
+        recipe=recipe,
+        row=step.tags.get("attn.row", step.label),
+        seed=step.tags.get("attn.seed", ""),
+        set=step.tags.get("attn.set", ""),
+        fingerprint=step.fingerprint,
+        when=str(record["made"]["when"])[:16].replace("T", " "),
+        metrics={name: float(value) for name, value in facts.items() if isinstance(value, int | float)},
+        params={},
+        tags=step.tags,
     )
 
 
