@@ -83,7 +83,7 @@ def test_files_are_found_from_everywhere(tmp_path: Path, monkeypatch: pytest.Mon
         ("mine", 'recipe = "dmeo"', "Did you mean demo?"),
         ("mine", 'recipe = "demo"\nseed = 3', "there is no key 'seed'. Did you mean seeds?"),
         ("mine", 'recipe = "demo"\n[training]\nstepz = 3', "mine.toml: training.stepz: there is no field"),
-        ("mine", 'recipe = "demo"\n[training]\nsteps = "many"', "it is a whole number"),
+        ("mine", 'recipe = "demo"\n[training]\nsteps = "many"', "it takes a whole number"),
         ("mine", 'recipe = "table3"\nrows = "base"', "rows is a list of names"),
         ("mine", 'recipe = "table3"\nseeds = 0', "seeds is a whole number from 1 on"),
     ],
