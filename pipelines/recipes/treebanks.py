@@ -143,10 +143,10 @@ class TreeFilesText(TreesText):
 class DemoTreesText(TreesText):
     """How much of the demo language's treebank."""
 
-    train_trees: int = 30_000
-    dev_trees: int = 200
-    test_trees: int = 300
-    seed: int = 1
+    train_trees: int = 30_000  # to train on
+    dev_trees: int = 200  # to watch training with
+    test_trees: int = 300  # to score
+    seed: int = 1  # of the sentences
 
     def corpora(self) -> Mapping[str, Corpus]:
         sizes: Mapping[Literal["train", "dev", "test"], int] = {
