@@ -114,7 +114,7 @@ def test_every_recipe_honours_every_setting_or_refuses_it(name: str) -> None:
         if changed == plain:
             ignored.append(setting)
     assert not ignored
-    assert len(refused) <= 5, refused
+    assert len(refused) <= 6, refused  # of table2, whose own big model refuses two more
 
 
 def test_a_row_of_table2_is_the_recipe_of_its_name_whatever_is_set() -> None:
