@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import io
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,9 +15,10 @@ from loopback_mirror import serving
 
 from jobs.configs import Archive, ArchivesCorpus, Corpus, FilesCorpus, Resources
 from jobs.corpora import job
+from jobs.corpora.archives import Member, Place, open_pair
 from jobs.corpora.download import downloads_of, scratch_of, stored_name
 from jobs.storage.artifacts import Artifact
-from jobs.storage.object_store import filesystem
+from jobs.storage.object_store import ObjectStore, filesystem
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -59,3 +61,28 @@ def test_archives_and_files_on_s3(ray_session: None, bucket: str, tmp_path: Path
         Artifact(bucket).write_text(f"mine/{name}", text)
     mine = FilesCorpus(source=Artifact(bucket).at("mine/my.en"), target=Artifact(bucket).at("mine/my.de"))
     assert fetched(mine, Artifact(bucket).child("corpora/89ab")) == [("three", "drei")]
+
+
+@pytest.mark.parametrize("kind", ["tgz", "zip"])
+def test_a_member_of_an_archive_is_read_without_a_copy_of_the_archive(
+    kind: str, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / f"news.{kind}"
+    for name, text in {"news.en": "one\n", "news.de": "eins\n"}.items():
+        (tmp_path / name).write_text(text)
+    if kind == "zip":
+        with zipfile.ZipFile(file, "w") as zipped:
+            for name in ("news.en", "news.de"):
+                zipped.write(tmp_path / name, name)
+    else:
+        with tarfile.open(file, "w:gz") as made:
+            for name in ("news.en", "news.de"):
+                made.add(tmp_path / name, name)
+    Artifact(bucket).publish(file, file.name)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a copy")
+
+    monkeypatch.setattr(ObjectStore, "fetch", refuse)
+    with open_pair(Place(bucket, file.name), (Member("news.en", "en"), Member("news.de", "de"))) as (english, german):
+        assert list(zip(english, german, strict=True)) == [(b"one", b"eins")]

@@ -16,8 +16,8 @@ import re
 import tarfile
 import xml.parsers.expat
 import zipfile
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from collections.abc import Generator, Iterator
+from pathlib import PurePosixPath
 from typing import IO, Any, NamedTuple, cast
 
 from jobs.corpora.aligned_lines import BLOCK, Line, complaining, lines, plain
@@ -42,6 +42,20 @@ class Place(NamedTuple):
 
     directory: str
     name: str
+
+
+class Stored(NamedTuple):
+    """A file, wherever it is. It is read as a stream: a task that wants one member does not copy the archive."""
+
+    directory: Artifact
+    path: str
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.path).name
+
+    def open(self) -> IO[bytes]:
+        return self.directory.open(self.path)
 
 
 class Measured(io.RawIOBase):
@@ -86,19 +100,13 @@ def decompressed(stream: IO[bytes], name: str) -> IO[bytes]:
 @contextlib.contextmanager
 def open_pair(place: Place, members: tuple[Member, Member]) -> Iterator[tuple[Iterator[Line], Iterator[Line]]]:
     """The lines of both members. They must be used up before the `with` ends."""
-    with contextlib.ExitStack() as opened:
-        directory = Artifact(place.directory)
-        if place.name:
-            paths = [opened.enter_context(directory.local(place.name))] * 2
-        else:
-            paths = [
-                opened.enter_context(directory.local(unpacked(place.directory, member.path))) for member in members
-            ]
-        sides = [
-            read_member(path, member, column) for column, (path, member) in enumerate(zip(paths, members, strict=True))
-        ]
-        if members[0].path == members[1].path and is_kind(members[0], ".tmx"):
-            sides = translation_units(paths[0], members)
+    directory = Artifact(place.directory)
+    names = [place.name or unpacked(place.directory, member.path) for member in members]
+    files = [Stored(directory, name) for name in names]
+    sides = [read_member(file, member, at) for at, (file, member) in enumerate(zip(files, members, strict=True))]
+    if members[0].path == members[1].path and is_kind(members[0], ".tmx"):
+        sides = translation_units(files[0], members)
+    with contextlib.closing(sides[0]), contextlib.closing(sides[1]):
         yield sides[0], sides[1]
 
 
@@ -108,7 +116,7 @@ def unpacked(directory: str, path: str) -> str:
     return next((name for name in candidates if Artifact(directory).exists(name)), path)
 
 
-def read_member(path: Path, member: Member, column: int) -> Iterator[Line]:
+def read_member(path: Stored, member: Member, column: int) -> Generator[Line, None, None]:
     """The lines of a member of the archive at `path`, or of the file itself if it is none."""
     name, _, chosen = member.path.partition("#")
     called = f"{path.name}: {name}"
@@ -128,12 +136,13 @@ def is_kind(member: Member, *endings: str) -> bool:
 
 
 @contextlib.contextmanager
-def open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
-    if zipfile.is_zipfile(path):
-        with zip_damage_told(path), zipfile.ZipFile(path) as zipped:
-            yield in_zip(zipped, path, name)
-        return
-    with open(path, "rb") as file:
+def open_member(path: Stored, name: str) -> Iterator[IO[bytes]]:
+    with path.open() as file:
+        if zipfile.is_zipfile(file):
+            with zip_damage_told(path), zipfile.ZipFile(file) as zipped:
+                yield in_zip(zipped, path, name)
+            return
+        file.seek(0)
         archive = as_tar(decompressed(file, path.name))
         if archive is None:  # a single file
             if path.name.lower().endswith(ARCHIVE_NAMES):
@@ -153,7 +162,7 @@ def as_tar(stream: IO[bytes]) -> tarfile.TarFile | None:
 
 
 @contextlib.contextmanager
-def zip_damage_told(path: Path) -> Iterator[None]:
+def zip_damage_told(path: Stored) -> Iterator[None]:
     try:
         yield
     except zipfile.BadZipFile as error:
@@ -163,14 +172,14 @@ def zip_damage_told(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def damage_told(path: Path) -> Iterator[None]:
+def damage_told(path: Stored) -> Iterator[None]:
     try:
         yield
     except tarfile.TarError as error:
         raise UserError(f"{path.name} is damaged: {error}. Remove it and fetch it again.") from error
 
 
-def in_tar(archive: tarfile.TarFile, path: Path, name: str) -> IO[bytes]:
+def in_tar(archive: tarfile.TarFile, path: Stored, name: str) -> IO[bytes]:
     wanted = PurePosixPath(name)
     for entry in archive:
         refuse_hostile(path, entry.name, is_file=entry.isfile() or entry.isdir())
@@ -179,7 +188,7 @@ def in_tar(archive: tarfile.TarFile, path: Path, name: str) -> IO[bytes]:
     raise UserError(f"{path.name} holds no {name}. Is it another release of the archive?")
 
 
-def in_zip(archive: zipfile.ZipFile, path: Path, name: str) -> IO[bytes]:
+def in_zip(archive: zipfile.ZipFile, path: Stored, name: str) -> IO[bytes]:
     for entry in archive.infolist():
         kind = entry.external_attr >> 28  # of the file mode: 8 a file, 4 a directory, 0 not said
         refuse_hostile(path, entry.filename, is_file=kind in (0, 4, 8))
@@ -191,7 +200,7 @@ def in_zip(archive: zipfile.ZipFile, path: Path, name: str) -> IO[bytes]:
         raise UserError(f"{path.name} holds no {name}. Is it another release of the archive?") from None
 
 
-def refuse_hostile(path: Path, entry: str, *, is_file: bool) -> None:
+def refuse_hostile(path: Stored, entry: str, *, is_file: bool) -> None:
     inside = PurePosixPath(entry.replace("\\", "/"))
     if inside.is_absolute() or ".." in inside.parts or re.match(r"[A-Za-z]:", entry):
         raise UserError(f"{path.name} is refused: its member {entry!r} points outside the archive.")
@@ -233,12 +242,12 @@ def fields(rows: Iterator[Line], column: int) -> Iterator[Line]:
         yield cells[column] if column < len(cells) else b""
 
 
-def translation_units(path: Path, members: tuple[Member, Member]) -> list[Iterator[Line]]:
+def translation_units(path: Stored, members: tuple[Member, Member]) -> list[Generator[Line, None, None]]:
     """Both languages of a TMX, read twice: a unit that lacks one has an empty line there."""
     return [units(path, member) for member in members]
 
 
-def units(path: Path, member: Member) -> Iterator[Line]:
+def units(path: Stored, member: Member) -> Generator[Line, None, None]:
     called = f"{path.name}: {member.path}"
     reader = UnitReader(member.language, called)
     with complaining(called), open_member(path, member.path) as stream:

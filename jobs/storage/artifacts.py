@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 RECORD = "record.json"
 WORK = "work"  # what an unfinished job may find again when it is run again; everything else is cleared away
@@ -36,6 +36,7 @@ class Store(Protocol):
     """What a kind of storage can do. `path` is in the storage's own terms."""
 
     def read_bytes(self, path: str) -> bytes: ...
+    def open(self, path: str) -> IO[bytes]: ...
     def write_bytes(self, path: str, data: bytes) -> None: ...
     def exists(self, path: str) -> bool: ...
     def names(self, path: str) -> list[str]: ...
@@ -66,6 +67,9 @@ class LocalStore:
 
     def read_bytes(self, path: str) -> bytes:
         return Path(path).read_bytes()
+
+    def open(self, path: str) -> IO[bytes]:
+        return open(path, "rb")
 
     def write_bytes(self, path: str, data: bytes) -> None:
         with self._replacing(path) as partial:
@@ -175,6 +179,10 @@ class Artifact:
 
     def read_bytes(self, name: str) -> bytes:
         return self.store.read_bytes(self.at(name))
+
+    def open(self, name: str) -> IO[bytes]:
+        """The file to be read as a stream, with seeks: what is read is fetched, and nothing else."""
+        return self.store.open(self.at(name))
 
     def write_bytes(self, name: str, data: bytes) -> None:
         self.store.write_bytes(self.at(name), data)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from pyarrow import fs
 
@@ -16,6 +17,7 @@ from jobs.storage.leases import Lease, bucket_store
 
 T = TypeVar("T")
 TRIES = 4
+STREAMED = 2**22  # bytes of a stream that are asked for at once
 ATTEMPTS = 6  # of one request, by the store's own library: about ten seconds of 503 are survived
 
 
@@ -77,6 +79,11 @@ class ObjectStore:
                 return bytes(stream.read())
 
         return with_retries(read)
+
+    def open(self, path: str) -> IO[bytes]:
+        store, key = resolve(path)
+        stream: Any = with_retries(lambda: store.open_input_file(key))
+        return io.BufferedReader(stream, STREAMED)
 
     def write_bytes(self, path: str, data: bytes) -> None:
         store, key = resolve(path)

@@ -24,11 +24,11 @@ from jobs.corpora import pair_files
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
 from jobs.storage.artifacts import Artifact
+from jobs.vocabulary.stage import THREADS, VOCABULARY
 from transformer.config import END, PAD, START, SUBWORDS, UNKNOWN
 from transformer.subwords import BOUNDARY
 
 LISTING = "subwords.vocab"
-THREADS = 4
 COVERAGE = 0.99999  # of the text's characters have a subword of their own; the rest is spelt in bytes
 TOO_LARGE = re.compile(r"too high \(\d+\)\. Please set it to a value <= (\d+)")
 TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
@@ -37,7 +37,9 @@ TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 def run(config: VocabularyConfig, *, corpora: Artifact, out: Artifact, on: Resources, log: Log) -> Facts:
     """Learn the subwords from a seeded sample of the pairs."""
     started = time.monotonic()
-    learning = ray.remote(learn).options(num_cpus=1).remote(config, corpora)
+    largest = max(node["Resources"].get("CPU", 1.0) for node in ray.nodes() if node["Alive"])
+    cpus = min(VOCABULARY.demand(on).cpus, max(1.0, largest))  # a cluster may have its nodes yet to come
+    learning = ray.remote(learn).options(num_cpus=cpus).remote(config, corpora)
     while not ray.wait([learning], timeout=2)[0]:
         log(Progress(time.monotonic() - started, None, "s", f"learning {config.size:,} subwords"))
     try:
