@@ -76,6 +76,7 @@ class Stage:
     estimate: Callable[[Lineage, Resources], Estimate | None] = a_few_seconds  # None where nobody can tell
     is_dataset: bool = False  # an MLflow dataset of the runs that read it
     is_vocabulary: bool = False  # holds subwords.model, for `attn vocabulary`
+    columns: tuple[tuple[str, str], ...] = ()  # of a dataset's Parquet files: names, and MLflow's words for their types
     is_model: bool = False  # a model directory, for `attn translate`, export and the registry
     judges_model: bool = False  # its figures belong to the model that it stands on: registered together
     curve: str | None = None  # file of a learning curve, JSON lines with `update`

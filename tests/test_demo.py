@@ -42,10 +42,13 @@ def test_everything_is_in_mlflow(undisturbed: Path) -> None:
     trained = client.search_runs([experiment.experiment_id], "tags.`attn.stage` = 'train' and params.num_heads = '2'")
     points = client.get_metric_history(trained[-1].info.run_id, "loss")
     assert sorted(point.step for point in points) == LOGGED, "each point of the curve once"
+    assert 0 <= trained[-1].data.metrics["system/cpu_utilization_percentage"] <= 100
+    assert trained[-1].data.params["training.seed"] == "1"
     scored = client.search_runs([experiment.experiment_id], "tags.`attn.stage` = 'score'")
     assert {"bleu", "chrf", "bleu_paper", "perplexity", "parameters"} <= set(scored[-1].data.metrics)
     assert "attn.fact.bleu_signature" in scored[-1].data.tags
     versions = client.search_model_versions("name = 'demo'")
+    assert client.get_model_version_by_alias("demo", "champion").version == versions[0].version
     assert [version.tags["attn.fingerprint"] for version in versions] == [scored[-1].data.tags["attn.fingerprint"]]
 
 

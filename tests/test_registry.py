@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small_model import random_directory
+from step_job import StepConfig
 
+from jobs.corpora.stage import CORPORA
+from pipelines.steps.step import Step
 from transformer.translator import Translator
 
 CLEAN = """
@@ -25,7 +29,7 @@ print(json.dumps(model.predict(["kaba lori", "", "terel"])))
 def test_a_logged_model_translates_in_a_clean_process_and_is_found_by_its_score(tmp_path: Path) -> None:
     from mlflow.tracking import MlflowClient  # noqa: PLC0415  the quick tests do not load MLflow
 
-    from pipelines.tracking.registry import log_model  # noqa: PLC0415
+    from pipelines.tracking.registry import Judged, log_model  # noqa: PLC0415
 
     directory = random_directory(tmp_path / "model")
     (directory / "record.json").write_text("{}", encoding="utf-8")
@@ -33,15 +37,28 @@ def test_a_logged_model_translates_in_a_clean_process_and_is_found_by_its_score(
     client = MlflowClient(uri)
     experiment = client.create_experiment("demo", artifact_location=str(tmp_path / "kept"))
     run = client.create_run(experiment)
-    address = log_model(run.info.run_id, directory, "table3/base", {"bleu": 12.5, "chrf": 40.0}, tracking_uri=uri)
+    test_set = Step(stage=CORPORA, config=StepConfig(), label="test")
+    params = {"model.num_heads": "2"}
+    judged = Judged(
+        recipe="table3/base", fingerprint="a", scores={"bleu": 12.5, "chrf": 40.0}, params=params, test_set=test_set
+    )
+    address = log_model(uri, run.info.run_id, directory, judged)
     assert address == "models:/table3-base/1"
     (found,) = client.search_model_versions("name = 'table3-base'")
     assert float(found.tags["bleu"]) == 12.5
     assert found.tags["attn.recipe"] == "table3/base"
     (best,) = client.search_logged_models([experiment], filter_string="metrics.bleu > 12")
     assert best.model_id
-    again = log_model(run.info.run_id, directory, "table3/base", {"bleu": 13.0}, tracking_uri=uri)
+    assert best.params == params
+    assert {(m.dataset_name, m.dataset_digest) for m in best.metrics} == {(test_set.name, test_set.fingerprint)}
+    again = log_model(uri, run.info.run_id, directory, replace(judged, fingerprint="b", scores={"bleu": 13.0}))
     assert again == "models:/table3-base/2"
+    worse = log_model(uri, run.info.run_id, directory, replace(judged, fingerprint="c", scores={"bleu": 11.0}))
+    assert worse == "models:/table3-base/3"
+    assert str(client.get_model_version_by_alias("table3-base", "champion").version) == "2"
+    same = log_model(uri, run.info.run_id, directory, judged)
+    assert same == address, "one that another run has just registered has one version"
+    assert len(client.search_model_versions("name = 'table3-base'")) == 3
 
     for file in directory.iterdir():
         file.unlink()  # what MLflow keeps is whole

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import pytest
 from mlflow.tracking import MlflowClient
 from step_job import StepConfig
 
+from jobs.configs import ScoreConfig
+from jobs.corpora.stage import CORPORA
 from jobs.errors import UserError
 from jobs.events import Metrics
 from jobs.passwords import hidden
@@ -21,7 +24,7 @@ from pipelines.recipes.recipes import RECIPES
 from pipelines.steps.step import Step
 from pipelines.tracking import query
 from pipelines.tracking.server import reader, require_kept, tracking_uri
-from pipelines.tracking.settings import parameters
+from pipelines.tracking.settings import by_full_name, parameters
 from pipelines.tracking.writer import RUN_FILE, Tracker
 
 pytestmark = pytest.mark.slow
@@ -163,11 +166,51 @@ def test_what_a_killed_run_had_not_written_yet_is_made_up_for(workspace: Workspa
 def test_a_score_carries_every_setting_that_led_to_it() -> None:
     score = RECIPES["demo"].step().rows[0]["scores"]
     found = parameters(score)
-    assert found["num_heads"] == "4"
-    assert found["label_smoothing"] == "0.1"
-    assert found["beam"] == "4"
-    assert found["size"] == "2000"
-    assert found["seed"] == "12345", "a name that two stages use is the nearest one's"
+    assert found["num_heads"] == found["model.num_heads"] == "4"
+    assert found["label_smoothing"] == found["training.label_smoothing"] == "0.1"
+    assert found["beam"] == found["search.beam"] == "4"
+    assert found["size"] == found["vocabulary.size"] == "2000"
+    assert {found["score.seed"], found["training.seed"], found["shards.seed"]} == {"12345", "1"}
+    assert "seed" not in found, "a name that several sections have stands there by its full name alone"
+    once = by_full_name(found)
+    assert "model.num_heads" in once
+    assert "num_heads" not in once
+
+
+def test_a_run_says_who_made_it_where_and_with_what_and_opens_its_data(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATTN_USER", "alice")
+    monkeypatch.setenv("ATTN_COMMIT", "c0ffee")
+    uri = tracking_uri(workspace)
+    text = Step(stage=CORPORA, config=StepConfig(), label="test")
+    workspace.artifact(text).write_text("pairs/a.txt", "x")
+    workspace.finish(text, {"pairs": 7}, {"seconds": 0.0, "when": "now"})
+    score = Step(stage=SCORE, config=ScoreConfig(), inputs={"testset": text}, label="base")
+    tracker = Tracker(
+        uri, "recipe", artifacts=Path(workspace.uri) / "a", command="attn run", profile="laptop", workspace=workspace
+    )
+    run = tracker.begin(score, workspace.artifact(score))
+    run.end("FINISHED")
+    tracker.close("FINISHED")
+    client = MlflowClient(tracking_uri=uri)
+    for run_id in (tracker.parent, run.known_id()):
+        tags = client.get_run(run_id).data.tags
+        assert (tags["mlflow.user"], tags["mlflow.source.git.commit"], tags["attn.profile"]) == (
+            "alice",
+            "c0ffee",
+            "laptop",
+        )
+        assert tags["mlflow.source.name"] == "attn run"
+        assert tags["attn.host"]
+        assert tags["attn.version.torch"].startswith("2.")
+    (read,) = client.get_run(run.known_id()).inputs.dataset_inputs
+    assert json.loads(read.dataset.profile) == {"pairs": 7}
+    assert [column["name"] for column in json.loads(read.dataset.schema)["mlflow_colspec"]] == ["source", "target"]
+    opened = Path(mlflow.data.get_source(read.dataset).load())
+    assert (opened / "pairs" / "a.txt").read_text() == "x"
+    found = client.search_runs([tracker.experiment], "params.score.seed = '12345' and params.bootstrap = '1000'")
+    assert [each.info.run_id for each in found] == [run.known_id()]
 
 
 def test_a_password_is_never_shown() -> None:

@@ -12,4 +12,6 @@ def estimate(lineage: Lineage, on: Resources) -> Estimate | None:
     return data_time(lineage.corpus.known_pairs(), PAIRS_PER_CPU_SECOND, on, start_s=2.0)
 
 
-CORPORA = Stage(name="corpora", job="jobs.corpora.job", estimate=estimate, is_dataset=True)
+COLUMNS = (("source", "string"), ("target", "string"))
+
+CORPORA = Stage(name="corpora", job="jobs.corpora.job", estimate=estimate, is_dataset=True, columns=COLUMNS)

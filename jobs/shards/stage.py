@@ -16,4 +16,12 @@ def estimate(lineage: Lineage, on: Resources) -> Estimate | None:
     return data_time(lineage.corpus.known_pairs(), PAIRS_PER_CPU_SECOND, on, start_s=5.0)
 
 
-SHARDS = Stage(name="shards", job="jobs.shards.job", version=2, demand=demand, estimate=estimate, is_dataset=True)
+SHARDS = Stage(
+    name="shards",
+    job="jobs.shards.job",
+    version=2,
+    demand=demand,
+    estimate=estimate,
+    is_dataset=True,
+    columns=(("source", "[long]"), ("target", "[long]")),
+)

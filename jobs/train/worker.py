@@ -30,6 +30,7 @@ from jobs.train.mailbox import Mailbox
 from jobs.train.packing import compile_model, on_device, passes
 from jobs.train.plan import Plan, assign_by_cost
 from jobs.train.stream import Stream, read_ahead, read_index
+from jobs.train.system_metrics import SystemMetrics
 from transformer import checkpoint
 from transformer.batching import Batch
 from transformer.model import Transformer, count_parameters
@@ -94,6 +95,7 @@ class Worker:
         if ranks.world_size > 1 and plan.sum_gradients != "at_end":
             self.gradients.sum_during_backward(self.model, bf16=plan.sum_gradients == "overlapped_bf16")
         self.saver = Saver(plan.run, ranks.rank, self.config)
+        self.system = SystemMetrics(self.device)
         self._reported_at = 0.0  # when the driver last got a report
         self._at = 0  # position of the micro-batch at work
         self.curve = self._restore()
@@ -229,7 +231,7 @@ class Worker:
                 loss, nll = evaluate(self.model, self._dev_batches(), self.config.label_smoothing, self.ranks)
             point["dev_loss"], point["dev_perplexity"] = loss, math.exp(min(nll, 700))
             self.curve.pause()
-        self.send(as_metrics(point))
+        self.send(as_metrics(point | self.system.sample()))  # of the machine: no part of the result's curve
 
     def _dev_batches(self) -> Iterator[Batch | PackedBatch]:
         rows = range(self.ranks.rank, len(self.dev_index), self.ranks.world_size)

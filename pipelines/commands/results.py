@@ -102,7 +102,7 @@ def listed(result: Result) -> dict[str, Any]:
         "run": result.run_id[:8],
         "BLEU the paper's way": number(result.metrics.get("bleu_paper"), 2),
         "chrF": number(result.metrics.get("chrf"), 2),
-        "updates": result.params.get("steps"),
+        "updates": result.params.get("training.steps", result.params.get("steps")),
         "when": result.when,
         "fingerprint": result.fingerprint,
     }
@@ -135,7 +135,7 @@ def by_row(found: Sequence[Result]) -> dict[str, dict[str, list[Result]]]:
 
 
 def settings_of(result: Result) -> dict[str, str]:
-    return {name: value for name, value in result.params.items() if name != "seed"}
+    return {name: value for name, value in result.params.items() if name.rpartition(".")[2] != "seed"}
 
 
 def rules(found: Sequence[Result]) -> list[str]:

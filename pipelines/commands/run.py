@@ -80,7 +80,7 @@ def follow(
                 require_profile(on, demands([each.step for each in planned.to_do], on), capacity(on))
                 if dashboard:
                     console.print(f"Ray's dashboard: {dashboard}")
-            tracker = _tracker(workspace, name)
+            tracker = _tracker(workspace, name, on)
             have = capacity(on) if planned.to_do else {}
             costs = {each.step.key: cost.seconds for each in planned.to_do if (cost := estimate(each.step, on))}
             with RunScreen(console, planned, json_lines=args.events == "json", costs=costs) as screen:
@@ -165,11 +165,11 @@ def _print_header(console: Console, summary: str, planned: Plan, workspace: Work
     console.print(f"{len(planned.steps)} steps, {done} done already, in {workspace.uri}")
 
 
-def _tracker(workspace: Workspace, recipe: str) -> Tracker:
+def _tracker(workspace: Workspace, recipe: str, on: Resources) -> Tracker:
     uri = tracking_uri(workspace)
     artifacts = workspace.local_directory("mlflow") / "artifacts" if uri.startswith("sqlite:") else None
     command = "attn " + " ".join(shlex.quote(word) for word in sys.argv[1:])
-    return Tracker(uri, recipe, artifacts=artifacts, command=command)
+    return Tracker(uri, recipe, artifacts=artifacts, command=command, profile=on.name, workspace=workspace)
 
 
 def _exit_interrupted(console: Console, tracker: Tracker | None) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The files of a model in MLflow's registry, by models:/NAME or models:/NAME/VERSION."""
+"""The files of a model in MLflow's registry, by models:/NAME, models:/NAME/VERSION or models:/NAME@champion."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def fetch_model(uri: str, tracking_uri: str) -> Path:
     """A directory of this machine with everything that was registered; without a version, the newest."""
     name, _, version = uri.removeprefix("models:/").partition("/")
     try:
+        if "@" in name:
+            return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri))
         if not version:
             found = MlflowClient(tracking_uri).search_model_versions(f"name = '{name}'")
             if not found:

@@ -8,9 +8,10 @@ from typing import Any
 from mlflow.entities import Metric, Param
 from mlflow.tracking import MlflowClient
 
-from pipelines.execution.provenance import commit
+from pipelines.execution.provenance import made_now
 from pipelines.execution.workspace import Workspace
 from pipelines.tracking.server import tracking_uri
+from pipelines.tracking.settings import provenance_tags
 
 EXPERIMENT = "doctor"
 
@@ -25,7 +26,7 @@ def store_measurement(workspace: Workspace, profile: str, found: Mapping[str, An
     known = client.get_experiment_by_name(EXPERIMENT)
     location = (directory / "artifacts").as_uri() if uri.startswith("sqlite:") else None
     experiment = known.experiment_id if known else client.create_experiment(EXPERIMENT, artifact_location=location)
-    tags = {"attn.profile": profile, "mlflow.source.git.commit": commit() or ""}
+    tags = provenance_tags(made_now(0.0, profile, None), "attn doctor --measure")
     run_id = str(client.create_run(experiment, tags=tags, run_name=f"measure {profile}").info.run_id)
     flat = flatten(found)
     numbers = {name: float(value) for name, value in flat.items() if isinstance(value, int | float)}

@@ -1,7 +1,8 @@
 """Scores, as MLflow has them: one child run tagged `attn.stage = 'score'` each.
 
-Its metrics are the scores, its params every setting that led to them (`num_heads`, `steps`, ...), its tags the recipe,
-the row, and the table of the paper it belongs to. `mlflow.search_runs` gives the same with the same filter.
+Its metrics are the scores, its params every setting that led to them (`model.num_heads`, `training.seed`; `num_heads`
+alone will do in a filter, as it is one setting's name), its tags the recipe, the row, and the table of the paper it
+belongs to. `mlflow.search_runs` gives the same with the same filter.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mlflow.tracking import MlflowClient
 
 from jobs.errors import UserError, refuse_unknown
 from pipelines.steps.step import Step
+from pipelines.tracking.settings import by_full_name
 
 SCORES = "attributes.status = 'FINISHED' and tags.`attn.stage` = 'score'"
 LOWER_IS_BETTER = ("perplexity", "loss", "seconds", "parameters")
@@ -82,12 +84,12 @@ def result_of(run: Run) -> Result:
         run_id=run.info.run_id,
         recipe=tags.get("attn.recipe", ""),
         row=tags.get("attn.row", ""),
-        seed=tags.get("attn.seed", run.data.params.get("seed", "")),
+        seed=tags.get("attn.seed") or run.data.params.get("training.seed") or run.data.params.get("seed", ""),
         set=tags.get("attn.set", ""),
         fingerprint=tags.get("attn.fingerprint", ""),
         when=measured_at(run),
         metrics=run.data.metrics,
-        params=run.data.params,
+        params=by_full_name(run.data.params),
         tags=tags,
     )
 

@@ -25,11 +25,13 @@ from jobs.errors import UserError
 from jobs.events import Metrics
 from jobs.passwords import hidden
 from jobs.storage.artifacts import WORK, Artifact
+from pipelines.execution.provenance import made_now
+from pipelines.execution.workspace import Workspace
 from pipelines.steps.step import Step
 from pipelines.tracking.background import BackgroundWriter
-from pipelines.tracking.registry import is_registered, log_model
+from pipelines.tracking.registry import Judged, is_registered, log_model
 from pipelines.tracking.server import require_answer
-from pipelines.tracking.settings import dataset_input, parameters
+from pipelines.tracking.settings import dataset_input, parameters, provenance_tags
 
 BATCH_S = 1.0  # curve points are written together, about so often
 HURRY_S = 30.0  # and so long for anything at all when we were told to stop
@@ -104,8 +106,18 @@ class StepRun:
 class Tracker:
     """The parent run of one `attn run`."""
 
-    def __init__(self, uri: str, recipe: str, *, artifacts: Path | None, command: str) -> None:
-        self.uri, self.recipe = uri, recipe
+    def __init__(
+        self,
+        uri: str,
+        recipe: str,
+        *,
+        artifacts: Path | None,
+        command: str,
+        profile: str = "",
+        workspace: Workspace | None = None,
+    ) -> None:
+        self.uri, self.recipe, self.command, self.workspace = uri, recipe, hidden(command), workspace
+        self.here = made_now(0.0, profile, None)
         self.open: set[StepRun] = set()
         self.found_runs: list[str] = []  # that made the steps that need not be made
         self._known: set[tuple[str, str]] | None = None  # (fingerprint, row) of the finished runs of this experiment
@@ -115,7 +127,8 @@ class Tracker:
                 Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
             self.client = MlflowClient(tracking_uri=uri)
             self.experiment = self._experiment(artifacts)
-            tags = {"attn.recipe": recipe, "attn.stage": "run", "attn.command": hidden(command)}
+            tags = {"attn.recipe": recipe, "attn.stage": "run", "attn.command": self.command}
+            tags |= provenance_tags(self.here, self.command)
             name = f"{recipe} {datetime.now(UTC):%Y-%m-%d %H:%M}"
             self.parent = self.client.create_run(self.experiment, tags=tags, run_name=name).info.run_id
         except Exception as error:  # every store has its own way of not being there
@@ -135,7 +148,7 @@ class Tracker:
         self.open.add(run)
 
         def write() -> None:
-            run_id = self._reopened(run, out) or self._created(step, {})
+            run_id = self._reopened(run, out) or self._created(step, provenance_tags(self.here, self.command))
             out.write_json(RUN_FILE, {"tracking_uri": hidden(self.uri), "run_id": run_id})
             run.id.set_result(run_id)
 
@@ -174,7 +187,11 @@ class Tracker:
         params = [Param(name, value) for name, value in parameters(step).items()]
         for start in range(0, len(params), 100):
             self.client.log_batch(run_id, params=params[start : start + 100])
-        datasets = [dataset_input(parent) for parent in step.parents() if parent.stage.is_dataset]
+        datasets = [
+            dataset_input(parent, self.workspace.artifact(parent) if self.workspace else None)
+            for parent in step.parents()
+            if parent.stage.is_dataset
+        ]
         if datasets:
             self.client.log_inputs(run_id, datasets=datasets[:20])
         return run_id
@@ -193,7 +210,7 @@ class Tracker:
             if self._is_tracked(step):
                 return
             made = {"attn.made_by": made_by, "attn.made_when": str(record["made"]["when"])}
-            run_id = self._created(step, {"attn.cached": "true", **made})
+            run_id = self._created(step, {"attn.cached": "true", **made, **provenance_tags(record["made"])})
             self.write_facts(run_id, step, record)
             self.client.set_terminated(run_id, "FINISHED")
 
@@ -244,8 +261,15 @@ class Tracker:
                 return
             try:
                 if run_id and not is_registered(self.client, self.recipe, score.fingerprint):
+                    judged = Judged(
+                        recipe=self.recipe,
+                        fingerprint=score.fingerprint,
+                        scores=numbers,
+                        params=parameters(score),
+                        test_set=next((p for p in score.parents() if p.stage.is_dataset), None),
+                    )
                     with model.directory() as directory:
-                        log_model(run_id, directory, self.recipe, numbers, self.uri, score.fingerprint)
+                        log_model(self.uri, run_id, directory, judged)
             finally:
                 lock.release()
 
