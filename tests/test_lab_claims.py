@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from jobs.lab import heads, mask, memory, positions, recurrence, residual, scaling, smoothing, warmup
@@ -42,9 +44,9 @@ FIGURES = {
         "LSTM/gradient/far": 1e-9, "farthest": 256.0, "convolution/layers": 16.0, "convolution/distance": 16.0,
     },
     "residual": {
-        "guessing": 2.77, "post-norm (the paper)/loss": 0.5, "no residual/loss": 2.7, "no norm/loss": 1.5,
-        "BatchNorm/loss": 0.9, "pre-norm/loss": 0.5, "post-norm, no warm-up/loss": 2.0,
-        "pre-norm, no warm-up/loss": 0.51, "post-norm (the paper)/first_over_last": 0.9,
+        "guessing": 2.77, "post-norm/loss": 0.5, "no residual/loss": 2.7, "no norm/loss": 1.5,
+        "BatchNorm/loss": 0.9, "pre-norm/loss": 0.5, "post-norm no warm-up/loss": 2.0,
+        "pre-norm no warm-up/loss": 0.51, "post-norm/first_over_last": 0.9,
         "no residual/first_over_last": 0.01,
     },
     "warmup": {
@@ -93,7 +95,7 @@ AGAINST = {
     ("residual", "gradients"): {"no residual/first_over_last": 0.9},
     ("residual", "norm"): {"no norm/loss": 0.5},
     ("residual", "batch_norm"): {"BatchNorm/loss": 0.4},
-    ("residual", "warmup"): {"pre-norm, no warm-up/loss": 0.9},
+    ("residual", "warmup"): {"pre-norm no warm-up/loss": 0.9},
     ("warmup", "post"): {"post/0.01/100": 2.8},
     ("warmup", "pre"): {"pre/0.01/0": 2.8},
     ("warmup", "best"): {"post/0.001/0": 0.5},
@@ -118,7 +120,7 @@ UNDECIDED = [
     ("heads", "positional", {"positional/1": 0.13, "positional/4": 0.14}),
     ("memory", "faster", {"d_model": 64.0}),
     ("memory", "quadratic_time", {"written out/backward_s/exponent": 1.3, "longest": 2048.0}),
-    ("residual", "residual", {"post-norm (the paper)/loss": 2.77}),
+    ("residual", "residual", {"post-norm/loss": 2.77}),
     ("warmup", "post", {"post/0.01/0": 1.0}),
     ("warmup", "best", {"post/0.001/0": 1.01}),
     ("smoothing", "bleu", {"bleu/0.1": 40.1}),
@@ -126,7 +128,7 @@ UNDECIDED = [
     ("recurrence", "better", {"recurrent/bleu": 52.0}),
     ("recurrence", "better", {"recurrent/at_edge": 1.0}),
     ("recurrence", "faster", {"recurrent/at_edge": 1.0}),
-    ("residual", "warmup", {"post-norm, no warm-up/loss": 0.5}),
+    ("residual", "warmup", {"post-norm no warm-up/loss": 0.5}),
     ("heads", "one_head", {"bleu/1": 38.0}),
     ("heads", "too_many", {"reference": 16.0}),
     ("warmup", "best", {"post/0.001/100": 1.19, "post/0.01/100": 1.18}),
@@ -155,6 +157,11 @@ def test_what_these_sizes_cannot_show_is_said_to_be_not_shown(
 ) -> None:
     figures = {figure: value for figure, value in {**FIGURES[name], **change}.items() if value is not None}
     assert CLAIMS[name][key].judge(figures).verdict == "not shown here"
+
+
+@pytest.mark.parametrize("name", list(FIGURES))
+def test_mlflow_takes_the_name_of_every_figure(name: str) -> None:
+    assert [figure for figure in FIGURES[name] if not re.fullmatch(r"[\w./: -]+", figure)] == []
 
 
 def test_verdicts_of_several_seeds_rest_on_their_mean() -> None:

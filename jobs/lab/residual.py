@@ -30,7 +30,7 @@ ABOUT = (
 
 
 class Kind(NamedTuple):
-    """What stands around a sub-layer, and whether the learning rate rises first."""
+    """What stands around a sub-layer, and whether the learning rate rises first. The name is part of a metric's."""
 
     name: str
     norm: Norm = "layer"
@@ -40,13 +40,13 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind("post-norm (the paper)"),
+    Kind("post-norm"),
     Kind("pre-norm", place="pre"),
     Kind("no residual", residual=False),
     Kind("no norm", norm="none"),
     Kind("BatchNorm", norm="batch"),
-    Kind("post-norm, no warm-up", warmup=False),
-    Kind("pre-norm, no warm-up", place="pre", warmup=False),
+    Kind("post-norm no warm-up", warmup=False),
+    Kind("pre-norm no warm-up", place="pre", warmup=False),
 )
 WINDOW = 20  # updates that a point of a curve is the mean of
 PAPER = KINDS[0].name
@@ -91,7 +91,7 @@ def judge_batch_norm(figures: Figures) -> Ruling:
 
 
 def judge_warmup(figures: Figures) -> Ruling:
-    post, pre = "post-norm, no warm-up", "pre-norm, no warm-up"
+    post, pre = "post-norm no warm-up", "pre-norm no warm-up"
     post_cost = figures[f"{post}/loss"] - figures[f"{PAPER}/loss"]
     pre_cost = figures[f"{pre}/loss"] - figures["pre-norm/loss"]
     said = f"leaving warm-up out costs post-norm {post_cost:+.2f} of loss, pre-norm {pre_cost:+.2f}"
@@ -228,7 +228,7 @@ def draw(tables: dict[str, list[Row]]) -> list[Chart]:
                 charts.series(tables["loss"], by="around", x="update", y="loss"), x_label="updates",
                 y_label="loss per token, nats",
             ),
-            f"Means of {WINDOW} updates of training.",
+            f"Means of {WINDOW} updates of training. Post-norm is the paper's.",
             "loss",
         ),
     ]  # fmt: skip
