@@ -184,6 +184,7 @@ def _using_a_model(commands: Commands) -> None:
     parse.add_argument("--free", action="store_true", help="any output, repaired where it is no tree (the paper's way)")
     parse.add_argument("--beam", type=int, help="hypotheses kept at each step (21)")
     parse.add_argument("--alpha", type=float, help="length penalty (0.3)")
+    add_row(parse)
     add_set(parse)
     add_json(parse)
     add_workspace(parse)
