@@ -18,7 +18,7 @@ import xml.parsers.expat
 import zipfile
 from collections.abc import Generator, Iterator
 from pathlib import PurePosixPath
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, Protocol, cast
 
 from jobs.corpora.aligned_lines import BLOCK, Line, complaining, lines, plain
 from jobs.errors import UserError
@@ -42,6 +42,13 @@ class Place(NamedTuple):
 
     directory: str
     name: str
+
+
+class Named(Protocol):
+    """A file as far as a sentence about it goes."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class Stored(NamedTuple):
@@ -162,7 +169,7 @@ def as_tar(stream: IO[bytes]) -> tarfile.TarFile | None:
 
 
 @contextlib.contextmanager
-def zip_damage_told(path: Stored) -> Iterator[None]:
+def zip_damage_told(path: Named) -> Iterator[None]:
     try:
         yield
     except zipfile.BadZipFile as error:
@@ -172,7 +179,7 @@ def zip_damage_told(path: Stored) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def damage_told(path: Stored) -> Iterator[None]:
+def damage_told(path: Named) -> Iterator[None]:
     try:
         yield
     except tarfile.TarError as error:
@@ -200,7 +207,7 @@ def in_zip(archive: zipfile.ZipFile, path: Stored, name: str) -> IO[bytes]:
         raise UserError(f"{path.name} holds no {name}. Is it another release of the archive?") from None
 
 
-def refuse_hostile(path: Stored, entry: str, *, is_file: bool) -> None:
+def refuse_hostile(path: Named, entry: str, *, is_file: bool) -> None:
     inside = PurePosixPath(entry.replace("\\", "/"))
     if inside.is_absolute() or ".." in inside.parts or re.match(r"[A-Za-z]:", entry):
         raise UserError(f"{path.name} is refused: its member {entry!r} points outside the archive.")
