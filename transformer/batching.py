@@ -69,13 +69,13 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         if device.type == "cpu":
             return self
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self) -> Batch:
         """In pinned memory, from which a GPU copies while it computes."""
-        return self._map(lambda tensor: tensor.pin_memory())
+        return self.map(lambda tensor: tensor.pin_memory())
 
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+    def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         rows = self.source_rows.map(function), self.target_rows.map(function)
         return Batch(function(self.source_BS), function(self.target_in_BT), *rows, function(self.gold_N))
 

@@ -98,9 +98,9 @@ class PackedBatch:
         """Through pinned memory, from which a GPU copies while it computes."""
         if device.type == "cpu":
             return self
-        return self._map(lambda tensor: tensor.pin_memory().to(device, non_blocking=True))
+        return self.map(lambda tensor: tensor.pin_memory().to(device, non_blocking=True))
 
-    def _map(self, function: Callable[[Tensor], Tensor]) -> PackedBatch:
+    def map(self, function: Callable[[Tensor], Tensor]) -> PackedBatch:
         ids = function(self.source_R), function(self.target_in_N), function(self.gold_N)
         return PackedBatch(*ids, self.source_rows.map(function), self.target_rows.map(function), self.tokens)
 
