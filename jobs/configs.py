@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require
-from transformer.tree_symbols import Tags
+from transformer.parsing.tree_symbols import Tags
 
 WHERE = {"identity": "where"}
 CONTENT = {"identity": "content"}

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from random_trees import trees
 from tree_pairs import GOLDEN, PAIRS, checksum, pairs
 
-from transformer.evalb import right_constituents, score, sentence_score
-from transformer.trees import Tree, read_trees
+from transformer.parsing.evalb import right_constituents, score, sentence_score
+from transformer.parsing.trees import Tree, read_trees
 
 GOLD = "(S (NP (DT the) (NN cat)) (VP (VBZ eats) (NP (NN fish)) (PP (IN with) (NP (NN salt)))) (. .))"
 

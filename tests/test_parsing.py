@@ -14,9 +14,9 @@ from jobs.corpora.demo.treebank import treebank
 from jobs.report.trees import read_samples
 from jobs.score.trees import figures_of, score_sentence, sentence_table
 from jobs.storage.artifacts import Artifact
-from transformer.evalb import score
-from transformer.tree_symbols import linearise
-from transformer.trees import read_trees
+from transformer.parsing.evalb import score
+from transformer.parsing.tree_symbols import linearise
+from transformer.parsing.trees import read_trees
 
 SMALL = [
     "corpus.train_trees=1500", "corpus.dev_trees=30", "corpus.test_trees=30", "vocabulary.size=900",

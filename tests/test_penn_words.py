@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.penn_words import penn_words
+from transformer.parsing.penn_words import penn_words
 
 
 @pytest.mark.parametrize(

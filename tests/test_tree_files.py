@@ -17,8 +17,8 @@ from jobs.corpora.kinds.trees import grouped, one_word, require_count, tree_rows
 from jobs.errors import UserError
 from pipelines.recipes.recipes import RECIPES
 from pipelines.steps.plan import in_order
-from transformer.tree_symbols import linearise
-from transformer.trees import read_trees
+from transformer.parsing.tree_symbols import linearise
+from transformer.parsing.trees import read_trees
 
 CAT = "( (S (NP-SBJ (DT The) (NN cat)) (VP (VBZ sleeps)) (. .)) )\n"
 DOG = "( (S (NP (DT A)\n (NN dog)) (VP (VBD ate) (NP (-NONE- *T*-1))) (. .)) )"

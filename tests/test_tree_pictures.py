@@ -12,8 +12,8 @@ from random_trees import trees
 from tree_pairs import pairs
 
 from jobs.report.tree_pictures import MISSING, WRONG, errors_svg, errors_text, standalone, tree_svg, tree_text
-from transformer.evalb import sentence_score
-from transformer.trees import Leaf, Tree, read_trees
+from transformer.parsing.evalb import sentence_score
+from transformer.parsing.trees import Leaf, Tree, read_trees
 
 GOLD = "(S (NP (DT the) (NN cat)) (VP (VBZ eats) (NP (NN fish)) (PP (IN with) (NP (NN salt)))) (. .))"
 WRONGLY = "(S (NP (DT the) (NN cat)) (VP (VBZ eats) (NP (NP (NN fish)) (PP (IN with) (NP (NN salt))))) (. .))"

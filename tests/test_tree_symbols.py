@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_trees import labels, trees
 
-from transformer.tree_symbols import NO_TAG, Derivation, Tags, closing, linearise, opening, rebuild
-from transformer.trees import MAX_DEPTH, Leaf, Tree, penn_word, read_trees
+from transformer.parsing.tree_symbols import NO_TAG, Derivation, Tags, closing, linearise, opening, rebuild
+from transformer.parsing.trees import MAX_DEPTH, Leaf, Tree, penn_word, read_trees
 
 CAT = "(S (NP (DT The) (NN cat)) (VP (VBZ sleeps)) (. .))"
 MODES: tuple[Tags, ...] = ("keep", "XX", "none")

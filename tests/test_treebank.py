@@ -9,9 +9,9 @@ from conftest import ROOT
 
 from jobs.corpora.demo.tree_phrases import DONE_WITH
 from jobs.corpora.demo.treebank import tree, treebank, trees
-from transformer.evalb import score
-from transformer.tree_symbols import linearise
-from transformer.trees import Leaf, Tree, read_trees
+from transformer.parsing.evalb import score
+from transformer.parsing.tree_symbols import linearise
+from transformer.parsing.trees import Leaf, Tree, read_trees
 
 SAMPLE = list(treebank("train", 3_000))
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from random_trees import trees
 
-from transformer.tree_symbols import Derivation, linearise, rebuild
-from transformer.trees import MAX_DEPTH, TOPS, Leaf, Tree, plain_label, read_trees
+from transformer.parsing.tree_symbols import Derivation, linearise, rebuild
+from transformer.parsing.trees import MAX_DEPTH, TOPS, Leaf, Tree, plain_label, read_trees
 
 CAT = "(S (NP (DT The) (NN cat)) (VP (VBZ sleeps)) (. .))"
 

@@ -13,8 +13,8 @@ from test_beam import opinionated
 from transformer import beam
 from transformer.beam import Trees
 from transformer.config import END, SearchConfig
-from transformer.tree_symbols import Derivation, rebuild
-from transformer.well_formed import Sentence, TreeSymbols, WellFormed
+from transformer.parsing.tree_symbols import Derivation, rebuild
+from transformer.parsing.well_formed import Sentence, TreeSymbols, WellFormed
 
 NAMES = {4: "(S", 5: ")S", 6: "(NP", 7: ")NP", 8: "XX", 9: "YY"}
 IDS = {name: number for number, name in NAMES.items()}

@@ -28,7 +28,7 @@ from transformer.batching import Ragged, collate, padded
 from transformer.config import END, PAD, START, SearchConfig
 from transformer.decoder_cache import DecoderCache
 from transformer.model import Transformer
-from transformer.well_formed import Sentence, TreeSymbols, WellFormed
+from transformer.parsing.well_formed import Sentence, TreeSymbols, WellFormed
 
 NEVER = -math.inf
 BLOCK = 64  # logits whose maximum is taken first

@@ -18,8 +18,8 @@ from transformer.beam import Forced, Hypothesis, Trees
 from transformer.config import END, START, UNKNOWN, SearchConfig
 from transformer.loading import load_model, load_subwords
 from transformer.model import Transformer, attention_maps
+from transformer.parsing.well_formed import TreeSymbols, sentences
 from transformer.subwords import Subwords
-from transformer.well_formed import TreeSymbols, sentences
 
 BATCH_TOKENS = 2_000
 LONGEST = 4_096  # subwords of a text, END counted: attention over more would take gigabytes

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from transformer.evalb import right_constituents, sentence_score
-from transformer.trees import Leaf, Tree
+from transformer.parsing.evalb import right_constituents, sentence_score
+from transformer.parsing.trees import Leaf, Tree
 
 UPRIGHT = 620  # pixels: a tree that is wider is an outline
 LEVEL, LETTER, CAPITAL, GAP = 38, 7.6, 10.0, 12  # pixels: from a constituent to its parts, of a letter, between texts

@@ -18,8 +18,8 @@ from jobs.report.tables import number
 from jobs.report.tree_pictures import errors_svg
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
-from transformer.evalb import BINS
-from transformer.trees import Tree, read_trees
+from transformer.parsing.evalb import BINS
+from transformer.parsing.trees import Tree, read_trees
 
 TREES = "trees.parquet"
 MOST_WORDS = 40  # of a sentence that is drawn, unless all are longer

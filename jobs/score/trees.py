@@ -3,10 +3,11 @@
 Reads   translations.parquet of both searches (jobs/translate); pairs/*.parquet of the treebank, column `tree`
 Writes  scores.json, every figure; trees.parquet, a row per sentence: the treebank's tree, both of ours, their brackets
 
-Every sentence counts: `f1` is transformer/evalb.py's strict figure. An output of the free search that is no tree over
-the words is repaired (`rebuild` of transformer/tree_symbols.py) and counted as malformed. Beside `f1` stands what says
-how much that matters: `f1_unrepaired`, in which a malformed output has no bracket right, and `f1_evalb`, EVALB's own
-figure of the output as it is, which leaves out of its totals what it takes for errors, and so rewards them.
+Every sentence counts: `f1` is the strict figure of transformer/parsing/evalb.py. An output of the free search that is
+no tree over the words is repaired (`rebuild` of transformer/parsing/tree_symbols.py) and counted as malformed. Beside
+`f1` stands what says how much that matters: `f1_unrepaired`, in which a malformed output has no bracket right, and
+`f1_evalb`, EVALB's own figure of the output as it is, which leaves out of its totals what it takes for errors, and so
+rewards them.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from jobs.configs import ScoreConfig
 from jobs.errors import UserError
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
-from transformer.evalb import SIGNATURE_STRICT, LengthGroup, ParseScores, SentenceScore, sentence_score, total
-from transformer.tree_symbols import Tags, rebuild
-from transformer.trees import Tree, read_trees
+from transformer.parsing.evalb import SIGNATURE_STRICT, LengthGroup, ParseScores, SentenceScore, sentence_score, total
+from transformer.parsing.tree_symbols import Tags, rebuild
+from transformer.parsing.trees import Tree, read_trees
 
 TREES = "trees.parquet"
 SCHEMA = pa.schema(

@@ -13,8 +13,8 @@ from jobs.report.tree_pictures import standalone, tree_svg
 from pipelines.commands.translate import batches, in_a_sentence
 from pipelines.execution.model_directory import model_directory
 from transformer.config import SearchConfig
-from transformer.parser import SEARCH, Parsed, Parser
-from transformer.penn_words import penn_words
+from transformer.parsing.parser import SEARCH, Parsed, Parser
+from transformer.parsing.penn_words import penn_words
 
 DRAWN = 50  # trees
 

@@ -13,7 +13,7 @@ from jobs.errors import UserError
 from pipelines.recipes.experiment import Experiment, Text
 from pipelines.recipes.language_pairs import VocabularyKind
 from transformer.config import ModelConfig, SearchConfig, TrainingConfig
-from transformer.tree_symbols import Tags
+from transformer.parsing.tree_symbols import Tags
 
 SPLITS = ("train", "dev", "test")
 WSJ_SECTIONS = {"train": tuple(f"{number:02d}" for number in range(2, 22)), "dev": ("22",), "test": ("23",)}

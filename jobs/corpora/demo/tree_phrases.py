@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from jobs.corpora.demo import combinations as known
 from jobs.corpora.demo import lexicon
 from jobs.corpora.demo.lexicon import ALL_NOUNS, Noun, Verb
-from transformer.trees import Leaf, Tree
+from transformer.parsing.trees import Leaf, Tree
 
 T = TypeVar("T")
 Node = Tree | Leaf

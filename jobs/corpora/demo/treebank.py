@@ -17,7 +17,7 @@ from random import Random
 from jobs.corpora.demo import combinations as known
 from jobs.corpora.demo.language import Split, split_of
 from jobs.corpora.demo.tree_phrases import BE, Grammar, node
-from transformer.trees import Leaf, Tree
+from transformer.parsing.trees import Leaf, Tree
 
 DEPTH = 2  # clauses and phrases within each other, on either side of a verb
 COMMA = ", ,"

@@ -12,8 +12,8 @@ from jobs.corpora.reading import Reading, TaskReport, write
 from jobs.errors import UserError
 from jobs.events import Log, Note
 from jobs.storage.artifacts import Artifact
-from transformer.tree_symbols import Tags, linearise
-from transformer.trees import Tree, read_trees
+from transformer.parsing.tree_symbols import Tags, linearise
+from transformer.parsing.trees import Tree, read_trees
 
 Row = tuple[str, str, str | None, str]
 MOST_TASKS = 16  # of one corpus; the same on every machine, so that the parts are

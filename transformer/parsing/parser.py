@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transformer.config import SearchConfig
+from transformer.parsing.tree_symbols import rebuild
+from transformer.parsing.trees import Tree, penn_word
+from transformer.parsing.well_formed import TreeSymbols
 from transformer.translator import Translator
-from transformer.tree_symbols import rebuild
-from transformer.trees import Tree, penn_word
-from transformer.well_formed import TreeSymbols
 
 SEARCH = SearchConfig(beam=21, alpha=0.3, extra_length=300, well_formed=True)  # the paper's, and well-formed
 

@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer.config import END
+from transformer.parsing.tree_symbols import NO_TAG, Tags
+from transformer.parsing.trees import MAX_DEPTH
 from transformer.subwords import BOUNDARY, Subwords
-from transformer.tree_symbols import NO_TAG, Tags
-from transformer.trees import MAX_DEPTH
 
 NEVER = -math.inf
 DEEPER = 16  # levels that a full stack grows by

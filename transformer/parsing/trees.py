@@ -1,4 +1,4 @@
-"""Constituency trees: reading and writing Penn brackets (section 6.3). Their symbols: transformer/tree_symbols.py.
+"""Constituency trees: reading and writing Penn brackets (section 6.3). Their symbols are in tree_symbols.py.
 
 A tree has a label and children; a leaf has a part-of-speech tag and a word. Labels and tags hold no bracket and no
 space. A word may be anything without a space: where it is written, its brackets become -LRB- and -RRB-, as in the Penn

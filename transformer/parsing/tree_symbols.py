@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
-from transformer.trees import MAX_DEPTH, TOP, Leaf, Tree, is_label, penn_word
+from transformer.parsing.trees import MAX_DEPTH, TOP, Leaf, Tree, is_label, penn_word
 
 Tags = Literal["keep", "XX", "none"]
 NO_TAG: Final = "XX"  # the tag of a word whose tag was not predicted

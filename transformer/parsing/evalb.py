@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Final, NamedTuple
 
-from transformer.trees import TOP, TRACE, Leaf, Tree
+from transformer.parsing.trees import TOP, TRACE, Leaf, Tree
 
 DELETED: Final = frozenset((TOP, TRACE, ",", ":", "``", "''", "."))  # labels of constituents and tags of words
 EQUAL: Final = {"ADVP": "PRT"}
