@@ -77,7 +77,9 @@ class Bench:
         return self._straight[workers]
 
     def notes(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Note)]
+        """What was said, but for the start of the workers, which is said of every training."""
+        said = [event.text for event in self.events if isinstance(event, Note)]
+        return [text for text in said if not text.startswith("Starting ")]
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +121,9 @@ def test_packed_micro_batches_train_the_same_model_on_any_number_of_workers(benc
     """With dropout on: one by one on two workers, three at a time on one. Its dropout is not that of padded ones."""
     one_by_one = bench.train("packed-2", on(2, micro_batches_per_pass=1))
     together = bench.train("packed-1", on(1, micro_batches_per_pass=3))
-    assert_same(one_by_one, together, exactly=False)
+    for a, b in zip(curve(one_by_one), curve(together), strict=True):
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-6 if a["update"] <= 20 else 2e-4)
+        assert a["gradient_norm"] == pytest.approx(b["gradient_norm"], rel=1e-5 if a["update"] <= 20 else 1e-2)
     assert curve(together)[5]["loss"] != pytest.approx(curve(bench.straight(1))[5]["loss"], rel=1e-6)
     assert curve(together)[-1]["dev_loss"] == pytest.approx(curve(bench.straight(1))[-1]["dev_loss"], rel=0.1)
 
