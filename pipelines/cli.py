@@ -191,9 +191,9 @@ def _using_a_model(commands: Commands) -> None:
 
     export = add_command(commands, "export", "export:export", "a trained model for another engine")
     export.add_argument("model", metavar="RECIPE|DIR")
-    export.add_argument("--to", choices=("ctranslate2",), required=True)
+    export.add_argument("--to", choices=("ctranslate2", "huggingface"), required=True)
     add_row(export)
-    export.add_argument("--output", metavar="DIR", help="where to; default: ./<recipe>-ctranslate2")
+    export.add_argument("--output", metavar="DIR", help="where to; default: ./<recipe>-<engine>")
     add_set(export)
     add_workspace(export)
     _serve(commands)

@@ -11,7 +11,6 @@ its length where ours is forced to END.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -21,9 +20,10 @@ from typing import Any
 from torch import Tensor
 
 from jobs.errors import UserError
+from jobs.translate.export import load_for_export, whole_directory
 from transformer.attention import CrossAttention, SelfAttention
 from transformer.beam import length_penalty
-from transformer.config import END, MODEL_FILES, START, SUBWORDS, UNKNOWN, SearchConfig
+from transformer.config import END, START, SUBWORDS, UNKNOWN, SearchConfig
 from transformer.layers import FeedForward
 from transformer.loading import load_subwords
 from transformer.model import Transformer
@@ -35,7 +35,6 @@ from transformer.translator import (
     LONGEST,
     Alternative,
     Translation,
-    Translator,
     length_batches,
     require_length,
 )
@@ -61,23 +60,13 @@ def require_ctranslate2() -> None:
 def to_ctranslate2(directory: Path, output: Path, quantization: str | None = None) -> None:
     """Write the model for CTranslate2; `quantization` is one of its own, such as int8, or None for the same weights."""
     require_ctranslate2()
-    absent = [name for name in MODEL_FILES if not (directory / name).is_file()]
-    if absent:
-        raise UserError(f"{directory} is not a model directory: it has no {', '.join(absent)}.")
-    translator = Translator.load(directory)
+    translator = load_for_export(directory)
     spec = specification(translator.model, translator.subwords)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as draft:
+    with whole_directory(output) as draft:
         spec.validate()
         spec.optimize(quantization=quantization)
-        spec.save(draft)
-        shutil.copyfile(directory / SUBWORDS, Path(draft) / SUBWORDS)
-        whole = Path(draft) / "whole"
-        whole.mkdir()
-        for file in list(Path(draft).iterdir()):
-            if file != whole:
-                os.replace(file, whole / file.name)
-        os.replace(whole, output)
+        spec.save(str(draft))
+        shutil.copyfile(directory / SUBWORDS, draft / SUBWORDS)
 
 
 def specification(model: Transformer, subwords: Subwords) -> Any:

@@ -9,15 +9,21 @@ from pathlib import Path
 from jobs.errors import UserError
 from pipelines.execution.model_directory import model_directory
 
+TARGETS = {  # --to: the function that writes it
+    "ctranslate2": "jobs.translate.ctranslate2:to_ctranslate2",
+    "huggingface": "jobs.translate.huggingface:to_huggingface",
+}
+
 
 def export(args: argparse.Namespace) -> int:
-    """Write the model for another engine (jobs/translate/ctranslate2.py)."""
+    """Write the model for another engine."""
     output = Path(args.output or f"{Path(args.model).name}-{args.to}")
     if output.exists():
         raise UserError(f"{output} is there already: name another directory with --output.")
     with model_directory(args) as directory:
         try:
-            importlib.import_module("jobs.translate.ctranslate2").to_ctranslate2(directory, output)
+            module, _, function = TARGETS[args.to].partition(":")
+            getattr(importlib.import_module(module), function)(directory, output)
         except OSError as error:
             raise UserError(f"{output} cannot be written: {(error.strerror or str(error)).lower()}.") from error
         except ValueError as error:
