@@ -109,8 +109,9 @@ def parser_and_commands() -> tuple[argparse.ArgumentParser, Commands]:
     results.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
     add_workspace(results)
 
-    report = add_command(commands, "report", "report:report", "print a recipe's report and open its page")
+    report = add_command(commands, "report", "report:report", "what came out of a recipe, in short, and its page")
     add_recipe(report)
+    report.add_argument("--open", action="store_true", help="show the page in a browser")
     add_json(report)
 
     data = add_command(commands, "data", "data:data", "what is in a recipe's data: counts, lengths, dropped pairs")

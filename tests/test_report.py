@@ -112,8 +112,9 @@ def test_a_single_row_shows_the_headline_with_its_protocol(one: Made) -> None:
     assert "the paper's protocol 40.50" in text
     assert "2,000 updates of 0.15 s" in text
     assert "1.5·10¹⁴" in text
-    assert "attn run demo" in text
-    assert "training: training.steps 2000" in text  # a setting that is not the paper's
+    assert "attn run demo --set training.steps=2000 # scores" in text  # the command that made the scores, as typed
+    assert "<details><summary>All figures in one row</summary>" in one.html  # the cards above say them already
+    assert "training.steps 2000" in text  # a setting that is not the paper's, as --set takes it
     assert "torch 2.13.0" in text
     assert "scores/scor0123456789" in text
     assert "too long" in text
@@ -135,6 +136,29 @@ def test_the_paper_stands_beside_every_row_of_table_3(table3: Made) -> None:
     assert table3.html.count("<circle") == 2 * rows + 2 * (rows - 1)  # two charts by size, two of differences to base
 
 
+def test_a_small_model_has_no_figure_of_the_papers_beside_it(tmp_path: Path) -> None:
+    small, same = (
+        re.findall(r'<div class="beside">(.*?)</div>', make_report(tmp_path / name, ["base"], 3, size=size).html)
+        for name, size in (("small", 0.1), ("same", 1.0))
+    )
+    assert not [text for text in small if "paper" in text]
+    assert [text for text in same if "paper" in text] == ["paper 25.8", "paper 65.0M"]
+
+
+def test_the_title_says_how_many_rows_of_the_table_there_are(table3: Made, tmp_path: Path) -> None:
+    assert "<h1>Table 3</h1>" in make_report(tmp_path / "all", list(paper_figures.TABLE_3), 3, "Table 3").html
+    some = make_report(tmp_path / "some", ["base", "big", "F/wide"], 3, "Table 3: all variations")
+    assert f"<h1>Table 3: 2 of its {len(paper_figures.TABLE_3)} rows and 1 more</h1>" in some.html
+    assert some.markdown.startswith(f"# Table 3: 2 of its {len(paper_figures.TABLE_3)} rows and 1 more")
+
+
+def test_a_model_that_learned_nothing_comes_with_advice(one: Made, tmp_path: Path) -> None:
+    nothing = make_report(tmp_path, ["demo"], None, bleu=0.4)
+    assert "this model has learned next to nothing in 2,000 updates" in words(nothing.html)
+    assert "learned next to nothing" in nothing.markdown
+    assert "learned next to nothing" not in one.html
+
+
 def test_no_sign_is_given_where_base_has_one_seed(tmp_path: Path) -> None:
     made = make_report(tmp_path, ["base", "A/h=1", "big"], 3)
     body = made.html.split("<tbody>")[1].split("</tbody>")[0]
@@ -145,7 +169,7 @@ def test_no_sign_is_given_where_base_has_one_seed(tmp_path: Path) -> None:
 
 
 def test_table_2_is_shown_whole_with_ours_below(tmp_path: Path) -> None:
-    made = make_report(tmp_path, ["base-en-de", "big-en-fr"], 2)
+    made = make_report(tmp_path, ["base-en-de", "big-en-fr"], 2, size=1.0)
     text = words(made.html)
     for system in paper_figures.TABLE_2:
         assert system.name in text

@@ -101,6 +101,14 @@ const visit = async () => {
   await wait();
   const scrolls = ".scroll, nav, .view, .tip";
   const wide = (element) => element.getBoundingClientRect().right > 361 && !element.closest(scrolls);
+  const sentences = one("#attention .controls select");
+  sentences.selectedIndex = 1;
+  sentences.dispatchEvent(new Event("change", { bubbles: true }));
+  all("#attention .controls button").find((button) => button.textContent === "Matrix").click();
+  await wait();
+  const labels = all("#attention [data-label]").map((label) => label.getBoundingClientRect());
+  done.labels = labels.length;
+  done.collisions = labels.slice(1).filter((box, at) => box.left < labels[at].right - 3).length;
   done.tooWide = all("body *").filter(wide).map((element) => element.outerHTML.slice(0, 80));
   document.body.dataset.done = JSON.stringify(done);
 };
@@ -160,6 +168,8 @@ def test_the_page_works_in_a_browser(tmp_path: Path, browse: Callable[[str, int]
     assert done["shownTabs"] == ["Worst"]
     assert done["shownThen"] == ["Best"]
     assert done["light"] != done["dark"]
+    assert done["labels"] > 20  # of a long sentence, at the width of a phone
+    assert done["collisions"] == 0
     assert done["overflow"] <= 0  # no sideways scrolling of the page
     if width == 500:  # as narrow as the browser's window goes; the page itself goes narrower
         assert done["tooWide"] == []

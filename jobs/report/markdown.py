@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobs.report import trees
 from jobs.report.cost import cost_section
 from jobs.report.data import counts
-from jobs.report.page import Report, again, subtitle
+from jobs.report.page import Report, again, hint, subtitle, title
 from jobs.report.results import headline, notes
 from jobs.report.tables import differences, markdown_table, markdown_text, results_markdown
 
@@ -16,12 +16,16 @@ def markdown(report: Report, figures: Sequence[str]) -> str:
     """`figures` are the names of the pictures in figures/."""
     found = report.results
     made = again(report)
-    parts = [f"# {markdown_text(report.config.title)}\n", f"{markdown_text(subtitle(report))}\n", "## Results\n"]
+    parts = [f"# {markdown_text(title(report))}\n", f"{markdown_text(subtitle(report))}\n", "## Results\n"]
     parts += [_headline(report), results_markdown(found)]
     parts += [f"{markdown_text(note)}\n" for note in notes(found, differences(found), report.config.table)]
     parts += [f"![{name}](figures/{name}.svg)\n" for name in figures]
     if report.samples:
-        parts += ["## Translations\n", _samples(report)]
+        parts += [
+            "## Translations\n",
+            *([f"{markdown_text(hint(report))}\n"] if hint(report) else []),
+            _samples(report),
+        ]
     if report.trees:
         table = trees.summary(report.rows[0])
         parts += ["## Trees\n", markdown_table(table["header"], table["lines"]), _trees(report)]

@@ -21,8 +21,18 @@ from jobs.report.data import data_section
 from jobs.report.results import headline, paper_table, results_table
 from jobs.report.row_results import Json, Row, Sample
 from jobs.report.tables import Result, number, results
+from transformer import paper_figures
 
 LANGUAGES = {"en": "English", "de": "German", "fr": "French", "cs": "Czech", "es": "Spanish", "ru": "Russian"}
+LEARNED_NOTHING = 2.0  # BLEU below which the translations say nothing but that training was too short or went wrong
+SETTINGS = {  # the section of `--set` that a step's settings belong to; those of a corpus go by its recipe's names
+    "vocabulary": "vocabulary.",
+    "shards": "shards.",
+    "training": "",
+    "model": "average.",
+    "translations": "translation.",
+    "scores": "scoring.",
+}
 MOST_POINTS = 500  # of a curve in the page; a longer one is thinned
 METRICS = (
     {"key": "dev_perplexity", "name": "Perplexity on the development set", "unit": "per subword", "log": True},
@@ -70,7 +80,7 @@ def page(report: Report) -> str:
     names += [("data", "Data"), ("cost", "Cost"), ("again", "Run it again")]
     return pages.render(
         "report.html.j2",
-        title=report.config.title,
+        title=title(report),
         subtitle=subtitle(report),
         sections=names,
         cards=headline(report.results, report.rows),
@@ -83,6 +93,18 @@ def page(report: Report) -> str:
         "Every figure on this page was read from the results named above; the paper's are marked as the paper's.",
         **sections,
     )
+
+
+def title(report: Report) -> str:
+    """The recipe's title; of a table of which only some rows were asked for, how many."""
+    if report.config.table != 3:
+        return report.config.title
+    names = {result.name for result in report.results}
+    known, own = len(names & paper_figures.TABLE_3.keys()), len(names - paper_figures.TABLE_3.keys())
+    if known == len(paper_figures.TABLE_3) and not own:
+        return report.config.title
+    more = f" and {own} more" if own else ""
+    return f"{report.config.title.partition(':')[0]}: {known} of its {len(paper_figures.TABLE_3)} rows{more}"
 
 
 def subtitle(report: Report) -> str:
@@ -177,10 +199,25 @@ def samples(report: Report) -> dict[str, Any] | None:
     return {
         "text": f"Sentences of the scored set, translated{rows}: the worst and the best by chrF of the sentence, and "
         "some at random. Words that are not the reference's are marked; another wording need not be wrong.",
+        "hint": hint(report),
         "source_language": source if "?" not in source else "",
         "target_language": target if "?" not in target else "",
         "groups": groups,
     }
+
+
+def hint(report: Report) -> str:
+    """What to do about a model that learned nothing; empty for every other."""
+    row = report.rows[0]
+    if row.bleu is None or row.bleu >= LEARNED_NOTHING:
+        return ""
+    updates = f" in {row.updates:,.0f} updates" if row.updates else ""
+    return (
+        f"With BLEU {row.bleu:.1f} this model has learned next to nothing{updates}: these sentences are noise. See in "
+        "the learning curve whether the perplexity was still falling (then train longer: --set training.steps=...), "
+        "never fell (a smaller --set training.learning_rate=..., a longer warm-up), or fell without translating "
+        "(too little text)."
+    )
 
 
 def _sample(sample: Sample, others: Mapping[str, Mapping[int, str]]) -> dict[str, Any]:
@@ -210,15 +247,27 @@ def compared(ours: str, reference: str) -> list[tuple[str, bool]]:
 
 def again(report: Report) -> dict[str, Any]:
     recipe = report.config.recipe
-    commands = [f"attn plan {recipe}", f"attn run {recipe}", f"attn results {recipe}"]
+    made_by = commands_of(report.rows)
+    commands = [*(made_by or [f"attn run {recipe}"]), f"attn results {recipe}"]
     use = "parse" if report.trees else "translate"
     commands += [f'attn {use} {recipe} "..."'] if len(report.rows) == 1 else []
     return {
         "commands": "\n".join(commands),
+        "text": "The commands that made these scores, as they were typed; what is done is found done and only what is "
+        "missing is made."
+        if made_by
+        else "What is done is found done and only what is missing is made. Settings that were given with --set must "
+        "be given again; all that are not the paper's are listed below.",
         "steps": steps_table(report.rows),
         "settings": settings_table(report.rows),
         "versions": versions(report.rows),
     }
+
+
+def commands_of(rows: Sequence[Row]) -> list[str]:
+    """The commands whose runs made the scores of the rows, each once, in the order of the rows."""
+    made = [row.records.get("scores", {}).get("made", {}).get("command") for row in rows]
+    return list(dict.fromkeys(str(command) for command in made if command))
 
 
 def steps_table(rows: Sequence[Row]) -> dict[str, Any]:
@@ -254,7 +303,9 @@ def settings_table(rows: Sequence[Row]) -> dict[str, Any] | None:
 def row_settings(row: Row) -> dict[str, str]:
     found: dict[str, str] = {}
     for step, record in row.records.items():
-        found |= {f"{step}: {name}": value for name, value in flattened(record.get("config", {}))}
+        for name, value in flattened(record.get("config", {})):
+            short = name.removeprefix("search.")
+            found[f"{SETTINGS[step]}{short}" if step in SETTINGS else f"{step}: {name}"] = value
     return found
 
 

@@ -30,6 +30,7 @@ from jobs.report.tables import (
 )
 from transformer import paper_figures
 
+SAME_SIZE = 0.1  # the paper's count is up to 7 % above that of its own description
 SIGNS = {True: ("✓", "yes"), False: ("✗", "no"), None: ("", "")}
 
 
@@ -55,7 +56,8 @@ def headline(found: Sequence[Result], rows: Sequence[Row]) -> list[Card]:
     cards.append(Card(label=f"Perplexity{named}", value=measured(first.perplexity), about=about))
     signature = row.text("chrf_signature", "scores") or ""
     cards.append(Card(label=f"chrF{named}", value=measured(first.chrf, 1), about=signature))
-    theirs = f"paper {millions(first.paper.parameters)}" if first.paper else ""
+    paper = same_model(first)
+    theirs = f"paper {millions(paper.parameters)}" if paper and paper.parameters else ""
     cards.append(Card(label=f"Parameters{named}", value=millions(first.parameters), beside=theirs, about=shape(row)))
     per_update = first.seconds / first.updates if first.seconds and first.updates else None
     about = f"{number(first.updates, 0)} updates of {duration(per_update)}"
@@ -63,6 +65,14 @@ def headline(found: Sequence[Result], rows: Sequence[Row]) -> list[Card]:
     rate = row.fact("tokens_per_second", "training")
     cards.append(Card(label=f"Rate{named}", value=number(rate, 0), about="target tokens per second, all workers"))
     return [card for card in cards if card.value != DASH]
+
+
+def same_model(result: Result) -> paper_figures.Figures | None:
+    """The paper's figures where the model has the paper's size: a small one of the same row is no match for them."""
+    paper = result.paper
+    if paper is None or not paper.parameters or not result.parameters:
+        return paper
+    return paper if abs(result.parameters / paper.parameters - 1) <= SAME_SIZE else None
 
 
 def bleu_cards(result: Result, named: str, parts: Mapping[str, float]) -> list[Card]:
@@ -80,7 +90,7 @@ def bleu_cards(result: Result, named: str, parts: Mapping[str, float]) -> list[C
         Card(
             label=f"BLEU{named}, the paper's protocol",
             value=measured(result.bleu_paper),
-            beside=f"paper {number(result.paper.bleu, 1)}" if result.paper else "",
+            beside=f"paper {number(paper.bleu, 1)}" if (paper := same_model(result)) else "",
             about="Moses tokens, compounds split at hyphens, multi-bleu",
         ),
     ]

@@ -6,9 +6,7 @@ import argparse
 import contextlib
 import importlib
 import os
-import shlex
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +24,7 @@ from jobs.errors import refuse_unknown
 from jobs.passwords import hidden
 from jobs.report.stage import REPORT
 from jobs.stage import Demand
+from pipelines.execution.provenance import command_line
 from pipelines.execution.runner import Outcome, Runner
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import from_arguments, saved
@@ -168,7 +167,7 @@ def _print_header(console: Console, summary: str, planned: Plan, workspace: Work
 def _tracker(workspace: Workspace, recipe: str, on: Resources) -> Tracker:
     uri = tracking_uri(workspace)
     artifacts = workspace.local_directory("mlflow") / "artifacts" if uri.startswith("sqlite:") else None
-    command = "attn " + " ".join(shlex.quote(word) for word in sys.argv[1:])
+    command = command_line() or ""
     return Tracker(uri, recipe, artifacts=artifacts, command=command, profile=on.name, workspace=workspace)
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import getpass
 import os
 import platform
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from jobs.passwords import hidden
 
 LIBRARIES = ("attn", "torch", "ray", "mlflow", "pyarrow", "sentencepiece", "sacrebleu", "safetensors", "numpy")
 
@@ -23,10 +27,19 @@ def made_now(seconds: float, profile: str, run_id: str | None) -> Mapping[str, A
         "user": user(),
         "host": platform.node(),
         "profile": profile,
+        "command": command_line(),
         "run_id": run_id,
         "commit": commit(),
         "versions": versions(),
     }
+
+
+def command_line() -> str | None:
+    """The `attn ...` that this process was started with, as a shell takes it; None where attn is used as a library."""
+    program, *words = sys.argv
+    if Path(program).name not in ("attn", "cli.py"):
+        return None
+    return hidden(shlex.join(["attn", *words]))
 
 
 @lru_cache

@@ -255,7 +255,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         Recipe(
             name="table3-demo",
-            title="Table 3 in small: the same 20 rows on the demo language",
+            title="Table 3 in small, on the demo language",
             summary="Table 3 in small: the same rows on the demo language",
             paper="not in the paper: the same differences on a small base",
             cost="about 36 minutes on 2 cores, by estimate",

@@ -129,16 +129,17 @@ class AttentionViewer {
     const [queries, keys] = this.sides();
     const left = 12 + 7.2 * Math.max(...queries.map((token) => token.length));
     const longest = Math.max(...keys.map((token) => token.length));
-    const top = 14 + 6 * longest;
     const overhang = 8 + 4.2 * (keys.length ? keys[keys.length - 1].length : 0);
     const cell = Math.max(13, Math.min(34, (width - left - overhang) / keys.length));
+    const upright = cell < 18;  // slanted labels this close would run into each other
+    const top = 14 + (upright ? 7.2 : 6) * longest;
     const wide = left + cell * keys.length + overhang;
     const high = top + cell * queries.length + 4;
-    const svg = make("svg", { class: "chart", viewBox: `0 0 ${wide} ${high}`, style: `width:${wide}px`, "font-size": Math.min(13, cell), role: "img" });
+    const svg = make("svg", { class: "chart", viewBox: `0 0 ${wide} ${high}`, style: `width:${wide}px`, "font-size": Math.min(13, cell - 1), role: "img" });
     svg.append(make("title", {}, this.said.textContent));
     keys.forEach((token, column) => {
-      const [x, y] = [left + cell * (column + 0.65), top - 6];
-      svg.append(make("text", { x, y, transform: `rotate(-55 ${x} ${y})`, fill: "var(--muted)" }, token));
+      const [x, y] = [left + (upright ? cell * (column + 0.5) + 4 : cell * (column + 0.65)), top - 6];
+      svg.append(make("text", { x, y, transform: `rotate(${upright ? -90 : -55} ${x} ${y})`, fill: "var(--muted)", "data-label": "" }, token));
     });
     queries.forEach((token, row) => {
       svg.append(make("text", { x: left - 6, y: top + cell * (row + 0.68), "text-anchor": "end", fill: "var(--ink)" }, token));
