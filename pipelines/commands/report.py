@@ -16,12 +16,11 @@ from pipelines.recipes import from_arguments
 from pipelines.terminal.json_output import print_json
 
 COLUMNS = (  # heading, column of results.csv, its spread over seeds, decimals
-    ("perplexity", "perplexity", "perplexity_spread", 2),
+    ("PPL", "perplexity", "perplexity_spread", 2),
     ("F1", "f1", "f1_spread", 1),
     ("BLEU", "bleu", "bleu_spread", 1),
     ("paper's way", "bleu_paper", "bleu_paper_spread", 1),
     ("paper", "paper_bleu", "", 1),
-    ("chrF", "chrf", "chrf_spread", 1),
     ("parameters", "parameters", "", 0),
     ("updates", "updates", "", 0),
 )
