@@ -23,7 +23,7 @@ check: $(READY)  ## ruff, mypy --strict, quick tests (under two minutes)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 test: check  ## everything this machine can run
 	@$(BIN)/python -m pytest -m '(ray or slow) and not gpu and not soak'
