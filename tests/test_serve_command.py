@@ -35,7 +35,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([], "Which model?"),
         (["no/such/dir"], "is not a model directory: it has no config.json"),
         (["dmeo"], "There is no recipe 'dmeo'"),
-        (["parsing-files"], "parsing-files parses, and the service translates"),
+        (["parsing-demo"], "attn run parsing-demo"),
         (["MODEL", "--host", "0.0.0.0"], "without keys everybody there may use the service"),
         (["MODEL", "--host", "0.0.0.0", "--keys", "absent"], "The key file absent cannot be read"),
         (["MODEL", "--languages", "english"], "two codes such as en-de"),

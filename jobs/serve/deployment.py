@@ -24,7 +24,7 @@ from ray.serve.schema import LoggingConfig
 from jobs.cluster.connect import can_autoscale
 from jobs.cluster.profiles import load_profile
 from jobs.configs import ServeResources
-from jobs.serve.engine import SMALLEST, Done, Engine, Work
+from jobs.serve.engine import SMALLEST, Done, Engine, Work, with_kind
 from jobs.serve.gateway import Gateway
 from jobs.serve.http.app import app_of
 from jobs.serve.http.keys import load_keys
@@ -190,7 +190,8 @@ def build(args: Mapping[str, Any]) -> serve.Application:
     for text in args["models"]:
         name, _, address = str(text).partition("=")
         engine = args.get("engine", "torch")
-        models.append(ServedModel(name=name, directory=address, source=source, target=target, engine=engine))
+        model = ServedModel(name=name, directory=address, source=source, target=target, engine=engine)
+        models.append(with_kind(model))
     on = load_profile(str(args.get("profile", "laptop"))).serve
     keys = load_keys(Path(str(args["keys"])))
     return application(ServeSettings(models=tuple(models), host="0.0.0.0", keys=keys, on=on))

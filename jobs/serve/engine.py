@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,15 @@ from safetensors import SafetensorError
 
 from jobs.errors import UserError
 from jobs.serve.search_steps import SearchSteps
-from jobs.serve.settings import ServedModel
+from jobs.serve.settings import TREES, ServedModel
+from jobs.serve.trees import TreeTranslator
 from jobs.storage.artifacts import Artifact
 from jobs.translate.ctranslate2 import CTranslate2Translator
 from transformer import beam
-from transformer.config import MODEL_FILES, SearchConfig
+from transformer.config import MODEL_FILES, SUBWORDS, SearchConfig
+from transformer.parsing.parser import SEARCH
+from transformer.parsing.well_formed import TreeSymbols
+from transformer.subwords import Subwords
 from transformer.translator import Alternative, TranslatesText, Translator
 
 SMALLEST = 8  # tokens that a sentence counts at least: one word costs a search, too
@@ -54,7 +58,8 @@ class Engine:
         torch.set_num_threads(max(1, threads))
         with Artifact(model.directory).directory() as directory:  # a copy, if it lies on an object store
             self.translator = load(directory, device, batch_tokens)
-            self.batches: TranslatesText = self.translator
+            self.parser = TreeTranslator(self.translator) if model.parses else None
+            self.batches: TranslatesText = self.parser or self.translator
             if model.engine != "torch":
                 self.batches = load_ctranslate2(directory, model.engine, threads, batch_tokens)
 
@@ -81,15 +86,23 @@ class Engine:
         self, sentence: str, search: SearchConfig, said: Callable[[str], None] | None
     ) -> tuple[tuple[Alternative, ...], list[list[dict[str, Any]]]]:
         """The translations of one sentence, and every step of the search for them."""
-        ids = self.translator.subwords.encode(sentence)
+        text = self.parser.read(sentence) if self.parser else sentence
+        ids = self.translator.subwords.encode(text)
         if not ids:
             return (Alternative("", 0.0, 0),), []
         steps = SearchSteps(self.translator.subwords, search.beam, said)
-        (found,) = beam.search(self.translator.model, [ids], search, watch=steps)
-        return self.translator.translation(found).alternatives, steps.steps
+        trees = self.parser.trees(text) if self.parser and search.well_formed else None
+        (found,) = beam.search(self.translator.model, [ids], search, watch=steps, trees=trees)
+        translation = self.translator.translation(found)
+        if self.parser:
+            translation = self.parser.in_brackets(text, translation)
+        return translation.alternatives, steps.steps
 
     def attention(self, source: str, target: str | None) -> dict[str, Any]:
         """Who looks at whom: tokens, and weights as [layer][head][query][key] in thousandths."""
+        if self.parser:
+            target = self.parser.written(target or self.parser.translate([source], SEARCH)[0].text)
+            source = self.parser.read(source)
         maps = self.translator.attention(source, target)
         kinds = {"encoder": maps.encoder, "decoder": maps.decoder, "cross": maps.cross}
         return {
@@ -103,6 +116,15 @@ def check(model: ServedModel) -> None:
     """Load a model once where a sentence can still be read: a replica could only fail again and again."""
     with Artifact(model.directory).directory() as directory:
         load(directory)
+
+
+def with_kind(model: ServedModel) -> ServedModel:
+    """The same model; one that writes trees, which its vocabulary says, is a parser, and our engine's."""
+    try:
+        TreeSymbols.of(Subwords(Artifact(model.directory).read_bytes(SUBWORDS)))
+    except ValueError:
+        return model
+    return replace(model, target=TREES, engine="torch")
 
 
 def load(directory: Path, device: str = "cpu", batch_tokens: int = 2_000) -> Translator:

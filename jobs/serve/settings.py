@@ -14,11 +14,12 @@ from jobs.configs import ServeResources
 from transformer.config import require
 
 Engine = Literal["torch", "ctranslate2", "ctranslate2-int8"]
+TREES = "trees"  # what a parser translates to
 LANGUAGE_NAMES = {
     "en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "pt": "Portuguese",
     "nl": "Dutch", "sv": "Swedish", "da": "Danish", "pl": "Polish", "cs": "Czech", "ro": "Romanian", "ru": "Russian",
     "uk": "Ukrainian", "bg": "Bulgarian", "el": "Greek", "ar": "Arabic", "he": "Hebrew", "hi": "Hindi",
-    "ko": "Korean", "zh": "Chinese", "ja": "Japanese",
+    "ko": "Korean", "zh": "Chinese", "ja": "Japanese", TREES: "tree",
 }  # fmt: skip
 
 
@@ -31,6 +32,10 @@ class ServedModel:
     source: str = "en"
     target: str = "de"
     engine: Engine = "torch"
+
+    @property
+    def parses(self) -> bool:
+        return self.target == TREES
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,9 +94,6 @@ def _model(args: argparse.Namespace, text: str) -> Iterator[ServedModel]:
     """RECIPE, DIR or models:/NAME, each with NAME= in front if it is to be called otherwise."""
     named = NAMED.fullmatch(text)
     place = named["model"] if named else text
-    workspace = Workspace(args.workspace)
-    if is_recipe(place, workspace) and find_recipe(place, workspace).experiment.corpus.is_trees:
-        raise UserError(f"{place} parses, and the service translates: `attn parse {place}` uses its model.")
     source, target = _languages(args, place)
     with _directory(args, place) as directory:
         name = named["name"] if named else re.sub(r"[^\w.-]+", "-", _short(place)).strip("-")
@@ -176,6 +173,7 @@ def _run(args: argparse.Namespace, settings: ServeSettings) -> int:
     engine = importlib.import_module("jobs.serve.engine")
     for model in settings.models:
         engine.check(model)
+    settings = replace(settings, models=tuple(engine.with_kind(model) for model in settings.models))
     connect = importlib.import_module("jobs.cluster.connect")
     needed = 1 + len(settings.models) * settings.on.max_replicas * settings.on.cpus_per_replica
     connect.connect(args.address, cpus=needed, object_store_gb=0.25)
@@ -205,9 +203,11 @@ def _say_ready(args: argparse.Namespace, settings: ServeSettings) -> None:
         print(json.dumps({"address": address, "models": names}), flush=True)
         return
     first = settings.models[0]
-    body = json.dumps({"q": FIRST, "source": first.source, "target": first.target})
+    path, body = "/translate", json.dumps({"q": FIRST, "source": first.source, "target": first.target})
+    if first.parses:
+        path, body = "/v1/translate", json.dumps({"text": FIRST})
     print(f"Ready: {address}   {', '.join(names)}")
     print(f"  the page          {address}/")
     print(f"  the API           {address}/docs   (LibreTranslate's, and our own)")
-    print(f"  try               curl -s {address}/translate -H 'Content-Type: application/json' -d '{body}'")
+    print(f"  try               curl -s {address}{path} -H 'Content-Type: application/json' -d '{body}'")
     print("Ctrl-C stops it.", flush=True)

@@ -5,10 +5,10 @@ import { Attention } from "./attention.js";
 import { compare } from "./diff.js";
 import { by, debounce, make } from "./dom.js";
 import { Panes } from "./panes.js";
-import { drawNBest, drawSearch } from "./search.js";
+import { drawNBest, drawSearch, drawTree } from "./search.js";
 
 const EXAMPLE = "The girl bought the lamp because it was cheap.";
-const state = { models: [], sentences: [], spans: [], chosen: 0, marks: null, running: null };
+const state = { models: [], sentences: [], spans: [], alpha: 0, chosen: 0, marks: null, running: null };
 const panes = new Panes((side, word) => attention.pointAtWord(side, word), choose);
 const attention = new Attention(by("attention"), (shares) => {
   if (shares === null || panes.agree(attention.counts())) panes.shade(shares);
@@ -70,10 +70,10 @@ async function translate() {
 }
 
 async function follow(text, signal) {
-  const body = { text, model: by("model").value, n_best: 4, search: true };
+  const body = { text, model: by("model").value, n_best: 4, beam: 4, search: true, picture: true };
   for await (const [name, data] of stream("/v1/translate", body, { key: key(), signal })) {
     if (name === "start") {
-      Object.assign(state, { spans: data.spans, sentences: [], chosen: 0 });
+      Object.assign(state, { spans: data.spans, alpha: data.alpha, sentences: [], chosen: 0 });
       by("warnings").replaceChildren();
     } else if (name === "words") {
       state.sentences[data.sentence] = { translation: data.text };
@@ -123,9 +123,12 @@ function nameModels() {
   const [model, other] = [named("model"), named("compare")];
   by("source-title").textContent = model.source.name;
   by("target-title").textContent = other ? `${model.target.name} by ${model.name}` : model.target.name;
+  const parses = model.target.code === "trees";
+  by("tab-tree").hidden = !parses;
+  if (!parses && by("tab-tree").ariaSelected === "true") select(by("tab-attention"));
   by("other-title").textContent = other ? `${other.target.name} by ${other.name}` : "";
   by("source").lang = model.source.code;
-  by("target").lang = model.target.code;
+  by("target").lang = parses ? "" : model.target.code;
   by("other").lang = other?.target.code ?? "";
   attention.languages = { source: model.source.name, target: model.target.name };
 }
@@ -138,8 +141,9 @@ async function choose(number) {
   showText();
   const sentence = state.sentences[number];
   if (!sentence?.alternatives) return;
-  drawNBest(by("nbest"), sentence);
-  drawSearch(by("search"), sentence);
+  drawNBest(by("nbest"), sentence, state.alpha);
+  drawSearch(by("search"), sentence, state.alpha);
+  drawTree(by("tree"), sentence);
   const request = { model: by("model").value, source: sentence.source, target: sentence.translation };
   try {
     sentence.maps ??= await post("/v1/attention", request, { key: key() });
@@ -160,7 +164,7 @@ function select(tab) {
 }
 
 function moveTab(event) {
-  const tabs = [...by("tabs").children];
+  const tabs = [...by("tabs").children].filter((each) => !each.hidden);
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!step) return;
   const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];

@@ -5,7 +5,7 @@ import { make, readable } from "./dom.js";
 
 const [WIDTH, HEIGHT, GAP, TOP] = [104, 26, 26, 22];
 
-export function drawNBest(root, sentence) {
+export function drawNBest(root, sentence, alpha) {
   const [best] = sentence.alternatives;
   const rows = sentence.alternatives.map((each, rank) => {
     const words = compare(best.text, each.text)[1].map(([word, common]) => (common ? word : make("mark", {}, word)));
@@ -20,9 +20,15 @@ export function drawNBest(root, sentence) {
   root.replaceChildren(
     make("h3", {}, "What the search finished"),
     make("div", { class: "scroll" }, make("table", { class: "nbest" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))),
-    make("p", { class: "note" }, "Score: log-probability over the length penalty ((5 + length) / 6) ^ 0.6. Words that the best one has not are marked."),
+    make("p", { class: "note" }, `Score: log-probability over the length penalty ((5 + length) / 6) ^ ${alpha}. Words that the best one has not are marked.`),
     ...(items.length ? [make("h3", {}, "What the beam dropped, the most probable first"), make("div", { class: "scroll" }, make("table", { class: "dropped" }, make("tbody", {}, ...items)))] : []),
   );
+}
+
+/** A parser's tree as the service drew it. */
+export function drawTree(root, sentence) {
+  const drawn = sentence.picture ? new DOMParser().parseFromString(sentence.picture, "image/svg+xml").documentElement : null;
+  root.replaceChildren(drawn ?? make("p", { class: "note" }, "The trees of the first sentences are drawn; this one came after them."));
 }
 
 /** For each step its kept candidates in the order in which the next step's parents count them. */
@@ -47,11 +53,11 @@ function dropped(steps) {
 }
 
 /** The candidates on the way to the translation that won: of all that ended the best by score, and what led to it. */
-function winners(steps) {
+function winners(steps, alpha) {
   let best = null;
   steps.forEach((step, at) => {
     for (const each of step) {
-      const score = each.log_probability / ((6 + at) / 6) ** 0.6;
+      const score = each.log_probability / ((6 + at) / 6) ** alpha;
       if (each.fate === "ended" && (!best || score > best.score)) best = { score, each, at };
     }
   });
@@ -69,7 +75,7 @@ function chain(steps, at, candidate) {
   return found;
 }
 
-export function drawSearch(root, sentence) {
+export function drawSearch(root, sentence, alpha) {
   const steps = sentence.search;
   if (!steps?.length) {
     root.replaceChildren(make("p", { class: "note" }, "The search of the first sentences is kept; this one came after them."));
@@ -81,17 +87,17 @@ export function drawSearch(root, sentence) {
   root.replaceChildren(
     make("p", { class: "note legend" }, "Each step's best continuations with their log-probability, best first:", ...legend),
     said,
-    make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Picture of the search, scrolls sideways" }, picture(sentence, said, idle)),
+    make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Picture of the search, scrolls sideways" }, picture(sentence, alpha, said, idle)),
   );
 }
 
-function picture(sentence, said, idle) {
+function picture(sentence, alpha, said, idle) {
   const steps = sentence.search;
   const rows = Math.max(...steps.map((step) => step.length));
   const [width, height] = [steps.length * (WIDTH + GAP) - GAP + 2, rows * (HEIGHT + 6) + TOP];
   const svg = make("svg", { class: "beam", width, height, viewBox: `-1 0 ${width} ${height}`, role: "img", "aria-label": `Beam search in ${steps.length} steps; the best end is: ${sentence.translation}` });
   const place = (step, rank) => [step * (WIDTH + GAP), TOP + rank * (HEIGHT + 6)];
-  const best = new Set(winners(steps));
+  const best = new Set(winners(steps, alpha));
   const drawn = new Map(); // candidate: its node and the link to it
   const [links, nodes] = [make("g"), make("g")];
   svg.append(links, nodes);

@@ -27,10 +27,9 @@ HEALTH_S = 20.0
 def router(service: Service) -> APIRouter:
     """/translate, /detect, /languages, /health and /frontend/settings."""
     routes = APIRouter(tags=["LibreTranslate"])
-    sources = sorted({model.source for model in service.settings.models})
+    sources = sorted({model.source for model in service.translators})
     targets = {
-        source: sorted({model.target for model in service.settings.models if model.source == source})
-        for source in sources
+        source: sorted({model.target for model in service.translators if model.source == source}) for source in sources
     }
 
     @routes.post("/translate", summary="Translate a text or a list of texts", openapi_extra=described(TRANSLATE))
@@ -97,7 +96,7 @@ async def answer(service: Service, fields: dict[str, Any], sources: list[str]) -
     most = min(service.settings.limits.alternatives, MOST_BEAM - 1)
     alternatives = whole_field(fields, "alternatives", 0, 0, most)
     search = SearchConfig(beam=max(SearchConfig.beam, alternatives + 1), n_best=alternatives + 1)
-    detected = [detect(text, sources)[0] for text in texts] if source == "auto" else None
+    detected = [detect(text, sources)[0] for text in texts] if source == "auto" and sources else None
     pairs = [
         service.model_for(found["language"] if detected else source, target) for found in detected or [{}] * len(texts)
     ]

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from starlette.requests import Request
@@ -15,8 +16,19 @@ from jobs.serve.http.admission import AGAIN, Admission, Refused
 from jobs.serve.http.fields import number_field, read_fields, text_field, whole_field
 from jobs.serve.http.metrics import ServeMetrics
 from jobs.serve.settings import ServedModel, ServeSettings
-from jobs.serve.text_pieces.whole_text import Alternatives, TextResult, translate_text
+from jobs.serve.text_pieces.spans import spans
+from jobs.serve.text_pieces.whole_text import (
+    Alternatives,
+    SentenceResult,
+    TextResult,
+    clean,
+    joined,
+    translate_sentences,
+    translate_text,
+    warnings,
+)
 from transformer.config import SearchConfig
+from transformer.parsing.parser import SEARCH
 
 MOST_BEAM = 16
 log = logging.getLogger("ray.serve")
@@ -42,6 +54,7 @@ class Service:
         self.admission = Admission(settings)
         self.deadlines: set[asyncio.Timeout] = set()  # of the requests that are being answered
         self.by_name = {model.name: model for model in settings.models}
+        self.translators = [model for model in settings.models if not model.parses]
 
     @contextlib.asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
@@ -91,30 +104,55 @@ class Service:
 
     def model_for(self, source: str, target: str) -> ServedModel:
         """The first model of a language pair."""
-        for model in self.settings.models:
+        for model in self.translators:
             if (model.source, model.target) == (source, target):
                 return model
-        pairs = ", ".join(sorted({f"{model.source} to {model.target}" for model in self.settings.models}))
-        raise Refused(400, f"{source[:20]} to {target[:20]} is not translated here: there is {pairs}.")
+        pairs = ", ".join(sorted({f"{model.source} to {model.target}" for model in self.translators}))
+        there = f"there is {pairs}" if pairs else "the models here parse, and /v1/translate asks them"
+        raise Refused(400, f"{source[:20]} to {target[:20]} is not translated here: {there}.")
 
-    def search(self, fields: Mapping[str, Any]) -> SearchConfig:
+    def search(self, fields: Mapping[str, Any], model: ServedModel) -> SearchConfig:
+        """What the paper has for this kind of model, and what the request changes of it."""
+        usual = SEARCH if model.parses else SearchConfig()
+        most = max(MOST_BEAM, usual.beam)
         n_best = whole_field(fields, "n_best", 1, 1, MOST_BEAM)
-        beam = whole_field(fields, "beam", max(SearchConfig.beam, n_best), 1, MOST_BEAM)
-        alpha = number_field(fields, "alpha", SearchConfig.alpha, 0.0, 5.0)
+        beam = whole_field(fields, "beam", max(usual.beam, n_best), 1, most)
+        alpha = number_field(fields, "alpha", usual.alpha, 0.0, 5.0)
         if n_best > beam:
             raise Refused(400, f"n_best must be from 1 to the beam ({beam}).")
-        return SearchConfig(beam=beam, alpha=alpha, n_best=n_best)
+        return replace(usual, beam=beam, alpha=alpha, n_best=n_best)
 
     async def translate(self, model: ServedModel, text: str, html: bool, search: SearchConfig) -> TextResult:
-        async def sentences(some: Sequence[str], how: SearchConfig) -> list[Alternatives]:
-            return await self.models.translate(model.name, some, how)
-
-        async def attend(source: str, target: str) -> dict[str, Any]:
-            return await self.models.attention(model.name, source, target)
-
-        result = await translate_text(text, html, search, sentences, attend)
+        ways = Ways(self.models, model.name)
+        if model.parses:
+            parts = spans(clean(text), html)
+            results = await self.sentences(model, [part.text for part in parts if part.translate], search)
+            whole = await joined(parts, results, ways.sentences, ways.attend)
+            return TextResult(whole, (), tuple(results), warnings(results))
+        result = await translate_text(text, html, search, ways.sentences, ways.attend)
         self.metrics.loops.labels(model.name).inc(sum(sentence.loops for sentence in result.sentences))
         return result
+
+    async def sentences(self, model: ServedModel, sources: list[str], search: SearchConfig) -> list[SentenceResult]:
+        """Each sentence's translations. A tree is over all words of its sentence: nothing is lost, nothing put back."""
+        ways = Ways(self.models, model.name)
+        if model.parses:
+            found = await ways.sentences(sources, search)
+            return [SentenceResult(source, some) for source, some in zip(sources, found, strict=True)]
+        return await translate_sentences(sources, search, ways.sentences, ways.attend)
+
+
+class Ways:
+    """A model's ways to translate and to attend, for a text that is put together here."""
+
+    def __init__(self, models: Models, name: str) -> None:
+        self.models, self.name = models, name
+
+    async def sentences(self, some: Sequence[str], how: SearchConfig) -> list[Alternatives]:
+        return await self.models.translate(self.name, some, how)
+
+    async def attend(self, source: str, target: str) -> dict[str, Any]:
+        return await self.models.attention(self.name, source, target)
 
 
 def key_of(request: Request, fields: Mapping[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -17,19 +17,17 @@ from jobs.serve.http.admission import Refused
 from jobs.serve.http.fields import choice_field, flag_field, text_field
 from jobs.serve.http.metrics import CONTENT_TYPE
 from jobs.serve.http.schemas import V1_ATTENTION, V1_TRANSLATE, described
-from jobs.serve.http.service import Service, key_of
+from jobs.serve.http.service import Service, Ways, key_of
 from jobs.serve.settings import LANGUAGE_NAMES, ServedModel
 from jobs.serve.text_pieces.spans import spans
 from jobs.serve.text_pieces.whole_text import (
-    Alternatives,
     SentenceResult,
     clean,
     joined,
-    translate_sentences,
     warnings,
     with_protected_kept,
 )
-from transformer.config import SearchConfig
+from jobs.serve.trees import picture, tree_of
 
 WATCHED = 12  # sentences of a text whose search is shown; those behind them are translated in batches
 SENTENCE = 1_000  # characters of a sentence whose attention is asked for
@@ -64,6 +62,8 @@ def router(service: Service) -> APIRouter:
                     413 if source.strip() else 400, f"source must be one sentence of up to {SENTENCE} characters."
                 )
             model = service.model_named(text_field(fields, "model", service.settings.models[0].name))
+            if model.parses and target is not None:
+                require_tree(target)
             return JSONResponse(await service.models.attention(model.name, source, target))
 
     @routes.get("/v1/models", summary="Which models there are")
@@ -88,6 +88,13 @@ def about(model: ServedModel) -> dict[str, Any]:
     }
 
 
+def require_tree(text: str) -> None:
+    try:
+        tree_of(text)
+    except ValueError as error:
+        raise Refused(400, str(error)) from error
+
+
 class Asked:
     """A checked request to /v1/translate."""
 
@@ -96,9 +103,12 @@ class Asked:
         service.admission.check_size([self.text])
         self.model = service.model_named(text_field(fields, "model", service.settings.models[0].name))
         self.html = choice_field(fields, "format", ("text", "html")) == "html"
-        self.search = service.search(fields)
+        if self.html and self.model.parses:
+            raise Refused(400, f"{self.model.name} parses text: format must be text.")
+        self.search = service.search(fields, self.model)
         self.attention = flag_field(fields, "attention")
         self.steps = flag_field(fields, "search")
+        self.picture = flag_field(fields, "picture") and self.model.parses
 
 
 async def whole(service: Service, asked: Asked) -> dict[str, Any]:
@@ -112,6 +122,8 @@ async def whole(service: Service, asked: Asked) -> dict[str, Any]:
             found["attention"] = await service.models.attention(
                 asked.model.name, sentence.source, sentence.alternatives[0].text
             )
+        if number < WATCHED and asked.picture:
+            found["picture"] = picture(sentence.alternatives[0].text)
         if number < WATCHED and asked.steps:
             async for event in service.models.stream(asked.model.name, sentence.source, asked.search):
                 found["search"] = event.get("steps")
@@ -146,8 +158,9 @@ def event(name: str, data: dict[str, Any]) -> str:
 async def events(service: Service, asked: Asked) -> AsyncIterator[str]:
     """The answer as it is made: `start`, then for each sentence `words` many times and `sentence`, at last `done`."""
     started = time.perf_counter()
-    parts, ways = spans(asked.text, asked.html), Ways(service, asked)
-    yield event("start", {"model": asked.model.name, "spans": [[part.text, part.translate] for part in parts]})
+    parts, ways = spans(asked.text, asked.html), Ways(service.models, asked.model.name)
+    start = {"model": asked.model.name, "beam": asked.search.beam, "alpha": asked.search.alpha}
+    yield event("start", {**start, "spans": [[part.text, part.translate] for part in parts]})
     results: list[SentenceResult] = []
     sources = [part.text for part in parts if part.translate]
     try:
@@ -160,8 +173,10 @@ async def events(service: Service, asked: Asked) -> AsyncIterator[str]:
                         result, steps = found
                         results.append(result)
                         extra = {"search": steps} if asked.steps else {}
+                        if asked.picture:
+                            extra["picture"] = picture(result.alternatives[0].text)
                         yield event("sentence", {"sentence": number, **described_sentence(result), **extra})
-            for result in await rest(service, asked, sources[WATCHED:]):
+            for result in await service.sentences(asked.model, sources[WATCHED:], asked.search):
                 results.append(result)
                 yield event("sentence", {"sentence": len(results) - 1, **described_sentence(result)})
         yield event(
@@ -183,27 +198,9 @@ async def watched(service: Service, asked: Asked, source: str) -> AsyncIterator[
         if "text" in found:
             yield found["text"]
             continue
-        kept = with_protected_kept(source, found["alternatives"])
+        kept = found["alternatives"] if asked.model.parses else with_protected_kept(source, found["alternatives"])
         if kept is None:
-            (result,) = await rest(service, asked, [source])
+            (result,) = await service.sentences(asked.model, [source], asked.search)
         else:
             result = SentenceResult(source, kept[: asked.search.n_best])
         yield result, found["steps"]
-
-
-class Ways:
-    """A model's ways to translate and to attend, for a text that is put together here."""
-
-    def __init__(self, service: Service, asked: Asked) -> None:
-        self.models, self.name = service.models, asked.model.name
-
-    async def sentences(self, some: Sequence[str], how: SearchConfig) -> list[Alternatives]:
-        return await self.models.translate(self.name, some, how)
-
-    async def attend(self, source: str, target: str) -> dict[str, Any]:
-        return await self.models.attention(self.name, source, target)
-
-
-async def rest(service: Service, asked: Asked, sources: list[str]) -> list[SentenceResult]:
-    ways = Ways(service, asked)
-    return await translate_sentences(sources, asked.search, ways.sentences, ways.attend)
