@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import tarfile
 import zipfile
 from pathlib import Path
@@ -71,6 +73,54 @@ def test_what_is_not_there_or_broken_is_said(tmp_path: Path) -> None:
     (tmp_path / "latin.mrg").write_bytes("((S (NN é)))".encode("latin1"))
     with pytest.raises(UserError, match="iconv"):
         words(str(tmp_path / "latin.mrg"))
+
+
+PACKED = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+def test_a_file_that_was_not_copied_whole_is_named(tmp_path: Path) -> None:
+    """Wherever it breaks off: within a tree, within what is compressed, within an archive or a file in one."""
+    trees = "".join(
+        f"( (S (NP (DT The) (NN cat{number * 7919 % 10_007})) (VP (VBZ sleeps)) (. .)) )\n" for number in range(900)
+    )
+    whole: dict[str, bytes] = {f"a.mrg{ending}": pack(trees.encode()) for ending, pack in PACKED.items()}
+    for name, inner in (
+        ("b.tar", "inner.mrg"),
+        ("c.tar", "inner.mrg.gz"),
+        ("d.tar.gz", "inner.mrg"),
+        ("e.zip", "inner.mrg"),
+    ):
+        whole[name] = archive_of(name, inner, trees.encode(), tmp_path)
+    for name, content in whole.items():
+        for left in (len(content) * part // 7 for part in (1, 3, 5)):  # a plain file not between two trees
+            place = tmp_path / "bank" / "02" / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content[:left])
+            with pytest.raises(UserError, match=rf"{name}.*(whole|unexpected end|no archive)"):
+                words(str(place.parent))
+            with pytest.raises(UserError, match=rf"{name}.*(whole|unexpected end|no archive)"):
+                tree_files.count_trees([str(place.parent)])
+            place.unlink()
+
+
+def archive_of(name: str, inner: str, content: bytes, directory: Path) -> bytes:
+    file, packed = directory / name, gzip.compress(content) if inner.endswith(".gz") else content
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(file, "w") as zipped:
+            zipped.writestr(inner, packed)
+    else:
+        with tarfile.open(file, "w:gz" if name.endswith(".gz") else "w") as tar:
+            entry = tarfile.TarInfo(inner)
+            entry.size = len(packed)
+            tar.addfile(entry, io.BytesIO(packed))
+    return file.read_bytes().rstrip(b"\0")  # the padding of a tar holds nothing
+
+
+def test_a_file_that_ends_within_another_is_not_counted_with_the_next(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.mrg").write_text(CAT * 4 if number != 1 else (CAT * 4)[:-9])
+    with pytest.raises(UserError, match=r"1\.mrg ends in the middle of a tree: it was not copied whole"):
+        tree_files.count_trees([str(tmp_path)])
 
 
 def test_an_archive_that_points_outside_is_refused(tmp_path: Path) -> None:

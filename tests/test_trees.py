@@ -80,7 +80,10 @@ def test_function_tags_and_indices_go(label: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("(S (X a))\n(S (X a)\n\n", "cats.mrg, line 2: the bracket that opens here is never closed."),
+        (
+            "(S (X a))\n(S (X a)\n\n",
+            "cats.mrg, line 2: the bracket that opens here is never closed: is the file whole?",
+        ),
         ("(S (X a)))", "cats.mrg, line 1: a closing bracket outside of any tree."),
         ("(S (X a))\nword", "cats.mrg, line 2: 'word' outside of any tree."),
         ("(S\n(X a b))", "cats.mrg, line 2: 'b' after the word 'a': a bracket holds one tag and one word."),

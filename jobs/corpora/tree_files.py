@@ -76,7 +76,7 @@ def texts(file: TreeFile) -> Iterator[tuple[str, Iterator[str]]]:
     """Name and lines of each text in a file: one, or those in the archive. Use the lines before the next text."""
     if not file.is_archive:
         with complaining(str(file.path)), open(file.path, "rb") as plain:
-            yield str(file.path), decoded(decompressed(plain, file.path.name), str(file.path))
+            yield str(file.path), decoded(plain, file.path, str(file.path))
         return
     any_text = False
     for name, stream in members(file.path):
@@ -84,7 +84,7 @@ def texts(file: TreeFile) -> Iterator[tuple[str, Iterator[str]]]:
             any_text = True
             called = f"{file.path}: {name}"
             with complaining(called):
-                yield called, decoded(decompressed(stream, called), called)
+                yield called, decoded(stream, file.path, called)
     if not any_text:
         inside = f" in a folder {file.folder}" if file.folder else ""
         raise UserError(f"The archive {file.path} holds no files of trees{inside}.")
@@ -100,6 +100,8 @@ def wanted(name: str, folder: str) -> bool:
 
 def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """The files in an archive: a zip's by name, a tar's as they stand there."""
+    if path.suffix.lower() == ".zip" and not zipfile.is_zipfile(path):
+        raise UserError(f"{path} is no whole zip archive: it was not copied whole, or it is something else.")
     if zipfile.is_zipfile(path):
         with zip_damage_told(path), zipfile.ZipFile(path) as zipped:
             for entry in sorted(zipped.infolist(), key=lambda entry: entry.filename):
@@ -119,29 +121,39 @@ def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
                     yield member.name, cast(IO[bytes], archive.extractfile(member))
 
 
-def decoded(stream: IO[bytes], name: str) -> Iterator[str]:
-    """The lines of a text, as UTF-8. All trees may stand on one line."""
-    for number, line in enumerate(lines(stream, longest=LONGEST_LINE), start=1):
-        if line is None:
-            raise UserError(f"{name}, line {number:,} has more than {LONGEST_LINE >> 20} MiB: is it a text at all?")
-        try:
-            yield line.decode("utf-8").removeprefix(BYTE_ORDER_MARK)
-        except UnicodeDecodeError:
-            raise UserError(
-                f"{name}, line {number:,} is not UTF-8. If it is Latin-1, convert it: iconv -f LATIN1 -t UTF-8."
-            ) from None
+def decoded(stream: IO[bytes], path: Path, name: str) -> Iterator[str]:
+    """The lines of a text, compressed or not, as UTF-8. All trees may stand on one line.
+
+    It is here that the file, or the archive at `path`, is read: what is wrong inside it shows here and nowhere else.
+    """
+    with complaining(name), damage_told(path), zip_damage_told(path):
+        for number, line in enumerate(lines(decompressed(stream, name), longest=LONGEST_LINE), start=1):
+            if line is None:
+                raise UserError(f"{name}, line {number:,} has more than {LONGEST_LINE >> 20} MiB: is it a text at all?")
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError:
+                raise UserError(
+                    f"{name}, line {number:,} is not UTF-8. If it is Latin-1, convert it: iconv -f LATIN1 -t UTF-8."
+                ) from None
+            yield text.removeprefix(BYTE_ORDER_MARK)
 
 
 def count_trees(addresses: Sequence[str]) -> int:
     """Outermost brackets, counted and not looked into: the size of the Penn Treebank takes seconds."""
+    return sum(outermost(name, text) for address in addresses for file in found(address) for name, text in texts(file))
+
+
+def outermost(name: str, text: Iterator[str]) -> int:
+    """Of one text. UserError where it breaks off: the trees of the next one would be taken for a part of it."""
     count = depth = 0
-    for file in (file for address in addresses for file in found(address)):
-        for _, text in texts(file):
-            for line in text:
-                for mark in line:
-                    if mark == "(":
-                        depth += 1
-                    elif mark == ")":
-                        depth -= 1
-                        count += depth == 0
+    for line in text:
+        for mark in line:
+            if mark == "(":
+                depth += 1
+            elif mark == ")":
+                depth -= 1
+                count += depth == 0
+    if depth > 0:
+        raise UserError(f"{name} ends in the middle of a tree: it was not copied whole.")
     return count

@@ -167,7 +167,9 @@ def read_trees(text: str | Iterable[str], name: str) -> Iterator[Tree]:
             else:
                 _take(opened[-1], token, where)
     if opened:
-        raise ValueError(f"{name}, line {opened[0].line}: the bracket that opens here is never closed.")
+        raise ValueError(
+            f"{name}, line {opened[0].line}: the bracket that opens here is never closed: is the file whole?"
+        )
 
 
 def _open(opened: list[_Open], line: int, where: str) -> None:
