@@ -62,6 +62,24 @@ def test_broken_output_is_not_rewarded(tmp_path: Path) -> None:
     assert samples["Best"][0].f1 == 100
 
 
+def test_a_wrong_tag_of_punctuation_is_an_error_of_both_searches() -> None:
+    """Where tags are predicted, a whole tree may still be of other words to EVALB: it is left out there, not here."""
+    golds = [gold for gold in GOLD if gold.tags[-1] == "."][:4]
+    outputs = [line(gold, "keep") for gold in golds[:3]]
+    symbols = line(golds[3], "keep").split()
+    symbols[max(place for place, symbol in enumerate(symbols) if symbol == ".")] = "NN"
+    scored = [
+        score_sentence(str(gold), None, output, output, "keep")
+        for gold, output in zip(golds, [*outputs, " ".join(symbols)], strict=True)
+    ]
+    facts = figures_of(scored, ScoreConfig(bootstrap=1))
+    assert facts["malformed_percent"] == 0
+    for search in ("", "_well_formed"):
+        assert facts[f"evalb_errors{search}"] == 1
+        assert facts[f"f1_evalb{search}"] == 100
+        assert float(facts[f"f1{search}"]) < 100
+
+
 @pytest.mark.ray
 @pytest.mark.slow
 def test_from_a_treebank_to_its_report_and_a_tree(tmp_path: Path) -> None:

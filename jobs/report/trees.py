@@ -115,8 +115,8 @@ def summary(row: Row) -> dict[str, Any]:
         ("evalb_errors", "EVALB's errors, sentences"),
         ("malformed_percent", "no tree over the words, %"),
     ):
-        value = row.fact(name, "scores")
-        lines.append([label, number(value, 0 if name == "evalb_errors" else 2), number(None)])
+        digits = 0 if name == "evalb_errors" else 2
+        lines.append([label, *[number(row.fact(f"{name}{search}", "scores"), digits) for search in SEARCHES]])
     for shortest, longest in GROUPS:
         name = f"f1_words_{shortest}_to_{longest}" if longest else f"f1_words_from_{shortest}"
         cells = [row.fact(f"{name}{search}", "scores") for search in SEARCHES]

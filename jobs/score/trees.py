@@ -131,6 +131,8 @@ def figures_of(scored: Sequence[Scored], config: ScoreConfig) -> dict[str, int |
         "f1_unrepaired": total(as_written).strict.f1,
         "f1_evalb": evalb.f1,
         "evalb_errors": broken + evalb.errors,
+        "f1_evalb_well_formed": whole.evalb.f1,  # no tree is malformed, but a tag of punctuation may be wrong ("keep")
+        "evalb_errors_well_formed": whole.evalb.errors,
         "malformed_percent": 100.0 * broken / len(scored),
         "lines": len(scored),
         "f1_signature": SIGNATURE_STRICT,

@@ -46,7 +46,7 @@ class TreesText(Text):
 class WsjText(TreesText):
     """The Wall Street Journal of the Penn Treebank: sections 02 to 21, 22 and 23."""
 
-    treebank: str = ""  # the Treebank-3 as it was bought: its directory, or an archive of it
+    treebank: str = ""  # the directory that Treebank-3 was unpacked to, or its wsj with the folders 00 to 24
     any_release: bool = False  # take it even if the numbers of trees are not those of Treebank-3
 
     def corpora(self) -> Mapping[str, Corpus]:
