@@ -18,6 +18,12 @@ class UserError(Exception):
         super().__init__(hidden(sentence))
 
 
+def reason_of(error: BaseException) -> str:
+    """Why something failed, as the end of a sentence: the system's own words ("no such file or directory")."""
+    words: str | None = getattr(error, "strerror", None)
+    return words.lower() if words else str(error)
+
+
 def refuse_unknown(kind: str, name: str, known: Iterable[str], *, where: str = "", prefix: str = "") -> NoReturn:
     """Raise a UserError: there is no `kind` of this name, with the nearest known name and all known names.
 

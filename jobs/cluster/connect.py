@@ -13,7 +13,7 @@ import ray
 from ray.util.placement_group import placement_group, remove_placement_group
 
 from jobs.configs import Resources
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 from jobs.events import Log, Note
 from jobs.stage import Demand
 
@@ -113,9 +113,8 @@ def require_reachable(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
         raise UserError(
-            f"No Ray cluster answers at {address}: {reason}. Is it running, and can this machine reach it?"
+            f"No Ray cluster answers at {address}: {reason_of(error)}. Is it running, and can this machine reach it?"
         ) from error
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import infra
 from jobs.configs import Resources
-from jobs.errors import UserError, refuse_unknown
+from jobs.errors import UserError, reason_of, refuse_unknown
 
 T = TypeVar("T")
 DIRECTORY = Path(infra.__file__).parent / "profiles"
@@ -34,7 +34,7 @@ def load_profile(name_or_path: str) -> Resources:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"The profile {file} cannot be read: {error.strerror or error}.") from error
+        raise UserError(f"The profile {file} cannot be read: {reason_of(error)}.") from error
     except UnicodeDecodeError as error:
         raise UserError(f"The profile {file} is not UTF-8 text: byte {error.start} is wrong.") from error
     except tomllib.TOMLDecodeError as error:

@@ -20,7 +20,7 @@ from itertools import zip_longest
 from random import Random
 from typing import IO, Any, NoReturn, cast
 
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 
 LONGEST_LINE = 2**16  # bytes; a longer one is no sentence
 BLOCK = 2**20
@@ -145,7 +145,7 @@ def complaining(name: str) -> Iterator[None]:
         raise UserError(f"{name} is damaged: {error}. Fetch it again.") from error
     except OSError as error:
         if error.errno is not None:
-            raise UserError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+            raise UserError(f"{name} cannot be read: {reason_of(error)}.") from error
         raise UserError(f"{name} is damaged: {str(error).lower()}. Fetch it again.") from error  # of bzip2
 
 

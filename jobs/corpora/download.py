@@ -28,7 +28,7 @@ from threading import Event, Lock, Thread
 
 from jobs.configs import Archive
 from jobs.corpora.archives import Place, unpacked
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 from jobs.events import Log, Note, Progress
 from jobs.storage.artifacts import Artifact
 
@@ -165,7 +165,7 @@ def find_or_fetch(archive: Archive, store: Artifact, directory: str | None, mete
                 f"The disk under {scratch} is full: {file_name(archive)} needs {(archive.bytes or 0) / 1e9:.1f} GB. "
                 "Make room, or choose another --workspace; the download goes on where it stopped."
             ) from error
-        raise UserError(f"{scratch} cannot be written: {error.strerror or error}.") from error
+        raise UserError(f"{scratch} cannot be written: {reason_of(error)}.") from error
     return Place(store.uri, name)
 
 

@@ -5,9 +5,7 @@ Reads   every result of every row      Writes  report.html (self-contained), rep
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import ray
 
@@ -19,7 +17,6 @@ from jobs.report.attention import Picture, entropy_facts, picture
 from jobs.report.row_results import Inputs, Sample, attention_sentences, choose_samples, read_samples
 from jobs.report.write import gather, read_lines, write
 from jobs.storage.artifacts import Artifact
-from transformer.config import MODEL_FILES
 from transformer.translator import Translator
 
 
@@ -81,11 +78,6 @@ def _pictures(model: Artifact, sentences: Sequence[str]) -> list[Picture]:
 
 def attention_of(model: Artifact, sentences: Sequence[str]) -> list[Picture]:
     """The attention of a model directory, wherever it is kept, over some sentences."""
-    with tempfile.TemporaryDirectory(prefix="attn-") as directory:
-        place = Path(model.uri)
-        if not model.is_local:
-            place = Path(directory)
-            for name in MODEL_FILES:
-                model.store.fetch(model.at(name), place / name)
-        translator = Translator.load(place)
+    with model.directory() as directory:
+        translator = Translator.load(directory)
         return [picture(translator.attention(text)) for text in sentences]

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
+from jobs.average.model_files import require_model_files
 from jobs.errors import UserError
 from jobs.serve.search_steps import SearchSteps
 from jobs.serve.settings import TREES, ServedModel
@@ -24,7 +25,7 @@ from jobs.serve.trees import TreeTranslator
 from jobs.storage.artifacts import Artifact
 from jobs.translate.ctranslate2 import CTranslate2Translator
 from transformer import beam
-from transformer.config import MODEL_FILES, SUBWORDS, SearchConfig
+from transformer.config import SUBWORDS, SearchConfig
 from transformer.parsing.parser import SEARCH
 from transformer.parsing.well_formed import TreeSymbols
 from transformer.subwords import Subwords
@@ -129,9 +130,7 @@ def with_kind(model: ServedModel) -> ServedModel:
 
 def load(directory: Path, device: str = "cpu", batch_tokens: int = 2_000) -> Translator:
     """The model of a directory, or a sentence on what is wrong with it."""
-    absent = [name for name in MODEL_FILES if not (directory / name).is_file()]
-    if absent:
-        raise UserError(f"{directory} is not a model directory: it has no {', '.join(absent)}.")
+    require_model_files(directory)
     try:
         return Translator.load(directory, device, batch_tokens)
     except (ValueError, RuntimeError, OSError, SafetensorError) as error:

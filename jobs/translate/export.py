@@ -11,15 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jobs.errors import UserError
-from transformer.config import MODEL_FILES
+from jobs.average.model_files import require_model_files
 from transformer.translator import Translator
 
 
 def load_for_export(directory: Path) -> Translator:
-    absent = [name for name in MODEL_FILES if not (directory / name).is_file()]
-    if absent:
-        raise UserError(f"{directory} is not a model directory: it has no {', '.join(absent)}.")
+    require_model_files(directory)
     return Translator.load(directory)
 
 

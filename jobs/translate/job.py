@@ -10,15 +10,12 @@ changes no word of its translation (transformer/beam.py), so neither does the si
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import math
-import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -188,7 +185,7 @@ class TranslatingActor:
         self.work = work
         self.search = search
         device = "cuda" if on.gpus_per_actor else "cpu"
-        with local_model(model) as directory:
+        with model.directory() as directory:
             self.translator = Translator.load(directory, device, on.batch_tokens)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -228,18 +225,6 @@ def known_pairs(translator: Translator, sources: Sequence[str], references: Sequ
     for place, score in zip(places, found, strict=True):
         scored[place] = score
     return scored
-
-
-@contextlib.contextmanager
-def local_model(model: Artifact) -> Iterator[Path]:
-    """A model directory on this machine: itself, or a copy for as long as it takes to load it."""
-    if model.is_local:
-        yield Path(model.uri)
-        return
-    with tempfile.TemporaryDirectory(prefix="attn-") as directory:
-        for name in MODEL_FILES:
-            model.store.fetch(model.at(name), Path(directory) / name)
-        yield Path(directory)
 
 
 def batch_name(lines: Sequence[int]) -> str:

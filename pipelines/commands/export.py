@@ -6,7 +6,7 @@ import argparse
 import importlib
 from pathlib import Path
 
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 from pipelines.execution.model_directory import model_directory
 
 TARGETS = {  # --to: the function that writes it
@@ -25,7 +25,7 @@ def export(args: argparse.Namespace) -> int:
             module, _, function = TARGETS[args.to].partition(":")
             getattr(importlib.import_module(module), function)(directory, output)
         except OSError as error:
-            raise UserError(f"{output} cannot be written: {(error.strerror or str(error)).lower()}.") from error
+            raise UserError(f"{output} cannot be written: {reason_of(error)}.") from error
         except ValueError as error:
             raise UserError(f"{error}.") from error
     print(f"{output} holds the model for {args.to}.")

@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 from jobs.report.tree_pictures import standalone, tree_svg
 from pipelines.commands.translate import batches, in_a_sentence
 from pipelines.execution.model_directory import model_directory
@@ -74,5 +74,5 @@ def draw(name: str, drawn: list[Parsed]) -> None:
         try:
             place.write_text(standalone(tree_svg(found.tree)), encoding="utf-8")
         except OSError as error:
-            raise UserError(f"{place} cannot be written: {(error.strerror or str(error)).lower()}.") from error
+            raise UserError(f"{place} cannot be written: {reason_of(error)}.") from error
     print(f"{min(len(drawn), DRAWN)} drawn, the first in {file}", file=sys.stderr)

@@ -18,7 +18,7 @@ from pathlib import Path
 from jobs.cluster.profiles import load_profile
 from jobs.configs import ServeResources
 from jobs.corpora.demo.shown import FIRST
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 from jobs.serve.http.keys import add_key, load_keys
 from jobs.serve.settings import Limits, ServedModel, ServeSettings
 from pipelines.execution.model_directory import model_directory, model_step
@@ -163,8 +163,7 @@ def _require_free_port(host: str, port: int) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"{host}:{port} cannot be listened on: {reason.lower()}. Choose another --port.") from error
+        raise UserError(f"{host}:{port} cannot be listened on: {reason_of(error)}. Choose another --port.") from error
 
 
 def _run(args: argparse.Namespace, settings: ServeSettings) -> int:

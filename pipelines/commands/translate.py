@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 from jobs.report.attention import attention_page
 from pipelines.execution.model_directory import model_directory
 from pipelines.terminal.input_lines import decoded, decoded_lines, readable_words
@@ -85,7 +85,7 @@ def _lines(args: argparse.Namespace) -> Iterable[str]:
         with open(args.input, "rb") as file:
             return list(decoded(file, f"The file {args.input}"))
     except OSError as error:
-        raise UserError(f"The file {args.input} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        raise UserError(f"The file {args.input} cannot be read: {reason_of(error)}.") from error
 
 
 def batches(args: argparse.Namespace) -> Iterator[list[str]]:
@@ -126,6 +126,6 @@ def _attention(args: argparse.Namespace, directory: Path) -> int:
     try:
         Path(args.attention).write_text(page, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{args.attention} cannot be written: {(error.strerror or str(error)).lower()}.") from error
+        raise UserError(f"{args.attention} cannot be written: {reason_of(error)}.") from error
     print(f"{len(texts)} sentences in {args.attention}")
     return 0

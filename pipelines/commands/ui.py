@@ -13,7 +13,7 @@ import time
 import urllib.request
 import webbrowser
 
-from jobs.errors import UserError, refuse_unknown
+from jobs.errors import UserError, reason_of, refuse_unknown
 from jobs.passwords import hidden
 from pipelines.execution.workspace import Workspace
 
@@ -76,8 +76,7 @@ def require_free(port: int) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"Port {port} cannot be listened on: {reason.lower()}. Choose another --port.") from error
+        raise UserError(f"Port {port} cannot be listened on: {reason_of(error)}. Choose another --port.") from error
 
 
 def wait_until_it_answers(server: subprocess.Popen[bytes], port: int) -> None:

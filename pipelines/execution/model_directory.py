@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from jobs.average.model_files import require_model_files
 from jobs.errors import UserError, refuse_unknown
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import Recipe
 from pipelines.recipes.saved import find_recipe, is_recipe
 from pipelines.steps.plan import in_order
 from pipelines.steps.step import Step
-from transformer.config import MODEL_FILES
 
 SEED = "@seed"  # between a row and its seed
 
@@ -58,9 +58,3 @@ def models(recipe: Recipe, changes: Sequence[str]) -> list[Step]:
 
 def row_of(step: Step) -> str:
     return step.label.partition(SEED)[0]
-
-
-def require_model_files(directory: Path, advice: str = "") -> None:
-    absent = [name for name in MODEL_FILES if not (directory / name).is_file()]
-    if absent:
-        raise UserError(f"{directory} is not a model directory: it has no {', '.join(absent)}.{advice}")

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 from jobs.passwords import take_password
 from jobs.storage.artifacts import RECORD, WORK, Artifact, Lock
 from pipelines.execution.files import FILES, damage, in_words, listing
@@ -51,7 +51,7 @@ class Workspace:
             self.root.write_text(".writable", "")
             self.root.delete(".writable")
         except OSError as error:
-            raise UserError(f"The workspace {self.uri} cannot be written: {error.strerror or error}.") from error
+            raise UserError(f"The workspace {self.uri} cannot be written: {reason_of(error)}.") from error
 
     def artifact(self, step: Step) -> Artifact:
         return self.root.child(step.key)
@@ -63,7 +63,7 @@ class Workspace:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise UserError(f"The record of {step.key} cannot be read: {error.strerror or error}.") from error
+            raise UserError(f"The record of {step.key} cannot be read: {reason_of(error)}.") from error
         return self._parsed(text, step.key)
 
     def finished(self, step: Step, recipe: str) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.errors import UserError, refuse_unknown
+from jobs.errors import UserError, reason_of, refuse_unknown
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import Choice, Recipe
 from pipelines.recipes.saved import find_recipe
@@ -48,6 +48,6 @@ def own_rows(file: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"The rows in {file} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        raise UserError(f"The rows in {file} cannot be read: {reason_of(error)}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is not TOML: {error}.") from error

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jobs.errors import UserError, refuse_unknown
+from jobs.errors import UserError, reason_of, refuse_unknown
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import settings
 from pipelines.recipes.experiment import Experiment
@@ -86,7 +86,7 @@ def read(file: Path) -> Recipe:
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not TOML: {error}.") from error
     except OSError as error:
-        raise UserError(f"The recipe {file} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        raise UserError(f"The recipe {file} cannot be read: {reason_of(error)}.") from error
     return parse(file.stem, text, str(file), file.absolute().parent)
 
 
@@ -187,7 +187,7 @@ def save(file: Path, recipe: Recipe, changes: Iterable[str], choice: Choice, own
     except FileExistsError:
         raise UserError(f"{file} is there already: choose another name, or remove it.") from None
     except OSError as error:
-        raise UserError(f"{file} cannot be written: {(error.strerror or str(error)).lower()}.") from error
+        raise UserError(f"{file} cannot be written: {reason_of(error)}.") from error
 
 
 def written(

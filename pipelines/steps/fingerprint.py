@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.corpora import tree_files
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 
 LENGTH = 16  # hexadecimal digits of a fingerprint: 64 bits
 
@@ -90,7 +90,7 @@ def file_digests(paths: Sequence[str]) -> list[str]:
                 if key not in known:
                     known[key] = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
-            raise UserError(f"The file {path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+            raise UserError(f"The file {path} cannot be read: {reason_of(error)}.") from error
         found.append(known[key])
     if len(known) > before:
         _remember(known)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from mlflow.tracking import MlflowClient
 
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 from jobs.passwords import take_password
 from pipelines.execution.workspace import Workspace
 
@@ -79,6 +79,7 @@ def require_answer(uri: str) -> None:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         socket.create_connection((parts.hostname or "", port), timeout=ANSWER_S).close()
     except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        sentence = f"No MLflow server answers at {uri}: {reason}. Is it running? MLFLOW_TRACKING_URI names it."
+        sentence = (
+            f"No MLflow server answers at {uri}: {reason_of(error)}. Is it running? MLFLOW_TRACKING_URI names it."
+        )
         raise UserError(sentence) from error

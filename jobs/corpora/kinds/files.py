@@ -11,7 +11,7 @@ from typing import IO, cast
 from jobs.configs import FilesCorpus, Resources
 from jobs.corpora.aligned_lines import Tally, align, lines_of, require_readable
 from jobs.corpora.reading import Reading, TaskReport, write
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 from jobs.events import Log
 from jobs.storage import object_store
 from jobs.storage.artifacts import Artifact
@@ -33,7 +33,7 @@ def open_file(address: str) -> IO[bytes]:
     except IsADirectoryError:
         raise UserError(f"{address} is a directory, not a file of sentences.") from None
     except OSError as error:
-        raise UserError(f"{address} cannot be read: {error.strerror or error}.") from error
+        raise UserError(f"{address} cannot be read: {reason_of(error)}.") from error
 
 
 def read_files(config: FilesCorpus, out: Artifact) -> Iterator[TaskReport]:

@@ -8,7 +8,7 @@ import re
 import secrets
 from pathlib import Path
 
-from jobs.errors import UserError
+from jobs.errors import UserError, reason_of
 
 LINE = re.compile(r"(?P<digest>[0-9a-f]{64})\s+(?P<owner>\S+)")
 OWNER = re.compile(r"[\w.@+-]{1,64}")
@@ -24,7 +24,7 @@ def load_keys(path: Path) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise UserError(f"The key file {path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        raise UserError(f"The key file {path} cannot be read: {reason_of(error)}.") from error
     except UnicodeDecodeError as error:
         raise UserError(f"The key file {path} is not UTF-8 text.") from error
     keys: dict[str, str] = {}
@@ -50,5 +50,5 @@ def add_key(path: Path, owner: str) -> str:
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             file.write(f"{digest(key)} {owner}\n")
     except OSError as error:
-        raise UserError(f"The key file {path} cannot be written: {(error.strerror or str(error)).lower()}.") from error
+        raise UserError(f"The key file {path} cannot be written: {reason_of(error)}.") from error
     return key
