@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from recipe_settings import settings_of as settings_of_recipe
 
 from jobs.errors import UserError
 from pipelines.cli import main
 from pipelines.execution.model_directory import model_step
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import saved
-from pipelines.recipes.recipes import RECIPES, Choice
+from pipelines.recipes.meanings import settings_of
+from pipelines.recipes.recipes import RECIPES, Choice, Recipe
+from pipelines.recipes.settings import names_a_file
 from pipelines.steps.plan import in_order
 
 CHANGES = [
@@ -71,6 +74,25 @@ def test_files_are_found_from_everywhere(tmp_path: Path, monkeypatch: pytest.Mon
     recipe = saved.find_recipe(str(tmp_path / "mine.toml"), workspace)
     saved.keep(recipe, workspace)
     assert saved.find_recipe("mine", workspace).step().key == recipe.step().key
+
+
+NO_FILES = {"corpus.pair", "corpus.source_language", "corpus.target_language"}
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_a_setting_says_itself_that_it_names_a_file(recipe: Recipe) -> None:
+    texts = [each.name for each in settings_of(recipe.experiment.corpus, "corpus.") if each.value in ("", None)]
+    files = [name for name in texts if names_a_file(recipe.experiment, name)]
+    assert files == texts, "give a setting that names a file `a_file()`; what else is empty is in NO_FILES"
+    assert not any(names_a_file(recipe.experiment, name) for name in (*NO_FILES, "corpus", "training.steps", "a.b.c"))
+
+
+def test_a_file_is_found_by_every_spelling_of_its_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings_of_recipe("parsing-files", tmp_path)
+    (tmp_path / "mine.toml").write_text('recipe = "parsing-files"\n[corpora]\ntreebank = "own"\n')
+    monkeypatch.chdir("/")
+    recipe = saved.find_recipe(str(tmp_path / "mine.toml"), Workspace(str(tmp_path / "w")))
+    assert recipe.step().key
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from jobs.configs import (
 )
 from jobs.errors import UserError, refuse_unknown
 from pipelines.recipes.language_pairs import PAIRS, PROFILES, Profile, VocabularyKind
+from pipelines.recipes.settings import FILE, a_file
 from pipelines.steps import stages
 from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require
 
@@ -108,12 +109,12 @@ class DemoText(Text):
 class FilesText(Text):
     """The user's own parallel text, plain or gzip: line N of a source translates line N of its target."""
 
-    train_source: str = ""  # a file to train on; line N of a source translates line N of its target
-    train_target: str = ""  # its translations
-    dev_source: str = ""  # a file to watch training with
-    dev_target: str = ""  # its translations
-    test_source: str = ""  # a file to score
-    test_target: str = ""  # its translations
+    train_source: str = a_file()  # a file to train on; line N of a source translates line N of its target
+    train_target: str = a_file()  # its translations
+    dev_source: str = a_file()  # a file to watch training with
+    dev_target: str = a_file()  # its translations
+    test_source: str = a_file()  # a file to score
+    test_target: str = a_file()  # its translations
     source_language: str = "en"  # a code such as en, for the tokens of scores
     target_language: str = "de"  # the same
     max_unreadable: float = 0.05  # share of lines that are not UTF-8 above which a file is refused
@@ -155,7 +156,7 @@ class WmtText(Text):
 
     pair: str = "en-de"  # a language pair of pipelines/recipes/language_pairs.py  (5.1)
     cleaning_profile: Profile = field(default="paper", metadata={"spelled": "cleaning"})  # what is dropped
-    from_directory: str | None = field(default=None, metadata={"spelled": "from"})  # look for archives here
+    from_directory: str | None = field(default=None, metadata={"spelled": "from", **FILE})  # look for archives here
 
     def __post_init__(self) -> None:
         if self.pair not in PAIRS:

@@ -35,9 +35,6 @@ SUFFIX = ".toml"
 KEPT = "recipes"  # in the workspace
 NAME = re.compile(r"[A-Za-z][\w-]{0,39}")
 OWN = ("recipe", "title", "rows", "seeds", "own_rows")
-PLACES = re.compile(
-    r"corpus\.(\w+_(source|target)|from|treebank|train|dev|test|high_confidence|automatic)"
-)  # settings that name a file or a directory
 HEADER = "# `attn run {name}.toml` makes it; then `attn translate {name} ...`, `attn report {name}` know it by name.\n"
 
 
@@ -101,7 +98,7 @@ def parse(name: str, text: str, place: str, directory: Path | None) -> Recipe:
         raise UserError(f'{place} does not say what it starts from: recipe = "demo" would be a first line.')
     base = recipe_named(data["recipe"])
     named = flat({key: value for key, value in data.items() if key not in OWN}, place)
-    values = {key: placed(key, value, directory) for key, value in named.items()}
+    values = {key: absolute(base.experiment, key, value, directory) for key, value in named.items()}
     choice = choice_of(data, values, place)
     try:
         experiment = settings.apply(base.experiment, choice.changes)
@@ -161,9 +158,9 @@ def merged(own: Choice, asked: Choice) -> Choice:
     )
 
 
-def placed(name: str, value: Any, directory: Path | None) -> Any:
+def absolute(experiment: Experiment, name: str, value: Any, directory: Path | None) -> Any:
     """A file beside the recipe by its absolute path, so that it is found from everywhere."""
-    if directory is None or not isinstance(value, str) or not PLACES.fullmatch(name):
+    if directory is None or not isinstance(value, str) or not settings.names_a_file(experiment, name):
         return value
     beside = directory / Path(value).expanduser()
     return str(beside) if beside.exists() else value
@@ -179,7 +176,8 @@ def save(file: Path, recipe: Recipe, changes: Iterable[str], choice: Choice, own
     require_name(file.stem, str(file))
     if recipe.source:
         raise UserError(f"{recipe.name} is a recipe in a file already: copy that, and change it with an editor.")
-    values = {name: placed(name, value, Path.cwd()) for name, value in settings.named(recipe.experiment, changes)}
+    typed = settings.named(recipe.experiment, changes)
+    values = {name: absolute(recipe.experiment, name, value, Path.cwd()) for name, value in typed}
     text = written(file.stem, recipe.name, values, choice, own_rows, None)
     try:
         with open(file, "x", encoding="utf-8") as stream:

@@ -13,9 +13,15 @@ from typing import Any, Literal, TypeVar, Union
 from jobs.errors import UserError, nearest_name, refuse_unknown
 
 T = TypeVar("T")
+FILE = {"names": "file"}  # the metadata of a setting that names a file or a directory
 GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?|[+-]?\d{1,3}(_\d{3})+(\.\d*)?")  # 12,000 or 12_000
 THOUSANDS = re.compile("[,_]")
 TRUE, FALSE, NONE = ("true", "yes", "on", "1"), ("false", "no", "off", "0"), ("none", "null")
+
+
+def a_file() -> Any:
+    """A setting that names a file or a directory of the user's, and none unless it is set."""
+    return dataclasses.field(default="", metadata=FILE)
 
 
 class Unfit(UserError):
@@ -52,7 +58,7 @@ def named(experiment: Any, changes: Iterable[str]) -> list[tuple[str, Any]]:
     for change in changes:
         config, parts = whole, []
         for word in change.partition("=")[0].strip().split("."):
-            own = _field_named(config, word, word, {})
+            own = _field_named(config, word, word)
             field = next(each for each in dataclasses.fields(config) if each.name == own)
             parts.append(str(field.metadata.get("spelled", own)))
             config = getattr(config, own)
@@ -69,7 +75,7 @@ def spelled(value: Any) -> str:
 
 def _replaced(config: T, path: list[str], text: str, whole: str) -> T:
     hints = typing.get_type_hints(type(config))
-    named = _field_named(config, path[0], whole, hints)
+    named = _field_named(config, path[0], whole)
     value = getattr(config, named)
     if len(path) > 1:
         if not dataclasses.is_dataclass(value):
@@ -90,10 +96,28 @@ def _names(config: Any) -> list[str]:
     return [str(field.metadata.get("spelled", field.name)) for field in dataclasses.fields(config)]
 
 
-def _field_named(config: Any, name: str, whole: str, hints: dict[str, Any]) -> str:
+def names_a_file(experiment: Any, name: str) -> bool:
+    """Whether `section.field` says of itself that its value is a file or a directory; False where there is none."""
+    field, config = None, experiment
+    for word in name.split("."):
+        field = _find(config, word) if dataclasses.is_dataclass(config) else None
+        if field is None:
+            return False
+        config = getattr(config, field.name)
+    return field is not None and field.metadata.get("names") == FILE["names"]
+
+
+def _find(config: Any, name: str) -> dataclasses.Field[Any] | None:
+    """The field that is spelled so in a setting."""
     for field in dataclasses.fields(config):
         if name == field.metadata.get("spelled", field.name) or name in field.metadata.get("aliases", ()):
-            return field.name
+            return field
+    return None
+
+
+def _field_named(config: Any, name: str, whole: str) -> str:
+    if (field := _find(config, name)) is not None:
+        return field.name
     prefix = whole.rsplit(name, 1)[0] if "." in whole and not whole.startswith(name) else ""
     refuse_unknown("field" if prefix else "section", name, _names(config), where=f"--set {whole}: ", prefix=prefix)
 

@@ -12,6 +12,7 @@ from jobs.corpora import tree_files
 from jobs.errors import UserError
 from pipelines.recipes.experiment import Experiment, Text
 from pipelines.recipes.language_pairs import VocabularyKind
+from pipelines.recipes.settings import a_file
 from transformer.config import ModelConfig, SearchConfig, TrainingConfig
 from transformer.parsing.tree_symbols import Tags
 
@@ -46,7 +47,7 @@ class TreesText(Text):
 class WsjText(TreesText):
     """The Wall Street Journal of the Penn Treebank: sections 02 to 21, 22 and 23."""
 
-    treebank: str = ""  # the directory that Treebank-3 was unpacked to, or its wsj with the folders 00 to 24
+    treebank: str = a_file()  # the directory that Treebank-3 was unpacked to, or its wsj with the folders 00 to 24
     any_release: bool = False  # take it even if the numbers of trees are not those of Treebank-3
 
     def corpora(self) -> Mapping[str, Corpus]:
@@ -79,8 +80,8 @@ class WsjText(TreesText):
 class SemiText(WsjText):
     """And parses that were made by machine: those of high confidence and the others, about 17 million sentences."""
 
-    high_confidence: str = ""  # trees on which parsers agreed: a directory, glob, file or archive
-    automatic: str = ""  # trees of one parser, the same way
+    high_confidence: str = a_file()  # trees on which parsers agreed: a directory, glob, file or archive
+    automatic: str = a_file()  # trees of one parser, the same way
 
     def further(self, split: str) -> tuple[str, ...]:
         missing = [name for name in ("high_confidence", "automatic") if not getattr(self, name)]
@@ -100,10 +101,10 @@ class SemiText(WsjText):
 class TreeFilesText(TreesText):
     """Penn brackets of the user's: three places, or one directory or archive that holds all three."""
 
-    treebank: str = ""  # holds train, dev and test: as folders, files or archives of that name
-    train: str = ""  # a directory, glob, file or archive of trees to train on
-    dev: str = ""  # of those to watch training with
-    test: str = ""  # of those to score
+    treebank: str = a_file()  # holds train, dev and test: as folders, files or archives of that name
+    train: str = a_file()  # a directory, glob, file or archive of trees to train on
+    dev: str = a_file()  # of those to watch training with
+    test: str = a_file()  # of those to score
 
     def corpora(self) -> Mapping[str, Corpus]:
         places = {split: getattr(self, split) or self._inside(split) for split in SPLITS}
