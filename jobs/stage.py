@@ -6,11 +6,13 @@ results. The runner, the plan, the estimate and the tracking read the `Stage`. S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from jobs.configs import Corpus, Resources
+from jobs.configs import Corpus, Resources, VocabularyConfig
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,26 +35,24 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Lineage:
-    """The configs that a step is made by: its own, those of its inputs by name, those of all ancestors by stage."""
+    """The configs that a step is made by: its own, those of its inputs by name, and all that led to it."""
 
     config: Any
     inputs: Mapping[str, Any]
-    stages: Mapping[str, Any]  # of several ancestors of one stage, the first in the order of the plan
+    configs: Sequence[Any]  # of the step and of everything it stands on, in the order of the plan
 
-    @property
-    def corpus(self) -> Corpus:
-        """The corpus that the step reads: its test set, its training text, or itself."""
-        corpus: Corpus = self.inputs.get("testset") or self.inputs.get("corpora") or self.config
-        return corpus
+    def first(self, kind: type[T]) -> T:
+        """The config of this kind; of several, e.g. of the training text and of a test set, the first in the plan."""
+        return next(config for config in self.configs if isinstance(config, kind))
 
     @property
     def sentence_tokens(self) -> float:
         """Subwords of one side of a pair, about."""
-        return float(self.stages["corpora"].sentence_tokens)
+        return self.first(Corpus).sentence_tokens
 
     @property
     def vocabulary_size(self) -> int:
-        return int(self.stages["vocabulary"].size)
+        return self.first(VocabularyConfig).size
 
 
 def one_cpu(on: Resources) -> Demand:

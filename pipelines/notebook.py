@@ -27,6 +27,7 @@ from pipelines.recipes.saved import find_recipe, keep
 from pipelines.recipes.settings import spelled
 from pipelines.steps import plan as planning
 from pipelines.steps.plan import Plan
+from pipelines.steps.stages import rows_of
 from pipelines.steps.step import Step
 from pipelines.terminal.environment import call_nobody, keep_ray_private
 
@@ -78,7 +79,7 @@ def run(
     planned = planning.plan([last], place)
     keep(find_recipe(recipe, place), place)
     records = import_module("pipelines.execution.in_process").follow(planned, place, profile, _name(recipe), address)
-    scores = {step.label: records[step.key]["facts"] for step in planning.in_order([last]) if step.stage.judges_model}
+    scores = {row.name: records[row.scores.key]["facts"] for row in rows_of(last)}
     return Done(scores, place.artifact(last).at("report.html"), len(planned.to_do))
 
 

@@ -8,10 +8,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from small_report import HOSTILE, Made, make_report, make_row
+from small_report import HOSTILE, INPUTS, Made, make_report, make_row
 
 from jobs.configs import ReportConfig
-from jobs.report.row_results import Inputs
 from jobs.report.write import gather, write
 from jobs.storage.artifacts import Artifact
 from transformer import paper_figures
@@ -180,10 +179,10 @@ def test_table_2_is_shown_whole_with_ours_below(tmp_path: Path) -> None:
 
 def test_table_4_is_shown_whole_with_our_f1(tmp_path: Path) -> None:
     inputs = make_row(tmp_path, "row", bleu=1, perplexity=2, parameters=3)
-    parsed_well = {**inputs.scores.read_json("record.json"), "facts": {"f1": 90.25}}
-    inputs.scores.write_json("record.json", parsed_well)
+    parsed_well = {**inputs["scores"].read_json("record.json"), "facts": {"f1": 90.25}}
+    inputs["scores"].write_json("record.json", parsed_well)
     out = Artifact(str(tmp_path / "out"))
-    write(gather(ReportConfig(title="Parsing", recipe="parse", rows=("wsj-only",), table=4), [inputs]), out)
+    write(gather(ReportConfig(title="Parsing", recipe="parse", rows=("wsj-only",), table=4), {"wsj-only": inputs}), out)
     text = words(out.read_text("report.html"))
     assert "Petrov et al. (2006) WSJ only, discriminative 90.4" in text
     assert "ours: wsj-only – 90.2" in text
@@ -222,11 +221,11 @@ def test_every_figure_is_a_drawing_of_its_own(table3: Made) -> None:
 
 
 def test_results_with_nothing_optional_still_make_a_report(tmp_path: Path) -> None:
-    found = {step: Artifact(str(tmp_path / step)) for step in Inputs.__dataclass_fields__}
+    found = {step: Artifact(str(tmp_path / step)) for step in INPUTS}
     for step, artifact in found.items():
         artifact.write_json("record.json", {"stage": step, "fingerprint": "0", "facts": {}, "made": {}})
     out = Artifact(str(tmp_path / "out"))
-    write(gather(ReportConfig(title="Bare", recipe="demo"), [Inputs(**found)]), out)
+    write(gather(ReportConfig(title="Bare", recipe="demo"), {"model": found}), out)
     text = words(out.read_text("report.html"))
     assert "no counts recorded" in text
     assert "nan" not in text.lower()
@@ -234,9 +233,11 @@ def test_results_with_nothing_optional_still_make_a_report(tmp_path: Path) -> No
 
 
 def test_several_seeds_are_one_row_with_a_spread(tmp_path: Path) -> None:
-    runs = [make_row(tmp_path, str(seed), bleu=30 + seed, perplexity=5, parameters=9) for seed in (1, 2, 3)]
-    names = ("base@seed1", "base@seed2", "base@seed3")
-    report = gather(ReportConfig(title="Seeds", recipe="demo", rows=names, table=3), runs)
+    runs = {
+        f"base@seed{seed}": make_row(tmp_path, str(seed), bleu=30 + seed, perplexity=5, parameters=9)
+        for seed in (1, 2, 3)
+    }
+    report = gather(ReportConfig(title="Seeds", recipe="demo", rows=tuple(runs), table=3), runs)
     (base,) = report.results
     assert base.seeds == 3
     assert base.bleu is not None

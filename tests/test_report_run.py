@@ -33,11 +33,10 @@ def test_a_report_is_made_from_a_real_model(tmp_path: Path, ray_session: None) -
     from jobs.report import job as report  # noqa: PLC0415  brings Ray and torch, which the browser's test does without
 
     rows = [make_row(tmp_path, name, bleu=40, perplexity=5, parameters=10) for name in ("first", "second")]
-    random_directory(Path(rows[0].model.uri))
+    random_directory(Path(rows[0]["models"].uri))
     out, said = Artifact(str(tmp_path / "out")), list[Event]()
-    inputs: dict[str, Any] = {"rows": [dict(row.steps()) for row in rows]}
     config = ReportConfig(title="Two rows", recipe="demo", rows=("one", "two"))
-    facts = report.run(config, **inputs, out=out, on=Resources(), log=said.append)
+    facts = report.run(config, rows=rows, out=out, on=Resources(), log=said.append)
     assert facts["rows"] == 2
     assert facts["bleu"] == 40
     entropies = [name for name in facts if name.startswith("attention_entropy_")]
@@ -51,7 +50,7 @@ def test_a_report_is_made_from_a_real_model(tmp_path: Path, ray_session: None) -
     assert "The other rows" in page
     assert any(isinstance(event, Note) and "report.html" in event.text for event in said)
     with pytest.raises(UserError, match="1 names of rows for 2 rows"):
-        report.run(ReportConfig(title="", recipe=""), **inputs, out=out, on=Resources(), log=said.append)
+        report.run(ReportConfig(title="", recipe=""), rows=rows, out=out, on=Resources(), log=said.append)
 
 
 # --- in a browser ------------------------------------------------------------------------------------------------

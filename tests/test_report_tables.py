@@ -57,7 +57,7 @@ def test_samples_are_the_worst_the_best_and_others_none_twice() -> None:
 
 def test_sentence_scores_are_of_the_sentence(tmp_path: Path) -> None:
     row = make_row(tmp_path, "row", bleu=1, perplexity=2, parameters=3)
-    perfect, worse, _, empty = read_samples(row.translations)
+    perfect, worse, _, empty = read_samples(row["translations"])
     assert perfect.chrf == pytest.approx(100)
     assert perfect.bleu == pytest.approx(100)
     assert 0 < worse.chrf < 100
@@ -75,7 +75,7 @@ def test_the_sentences_for_attention_are_of_a_length_to_be_looked_at() -> None:
 def test_another_rows_translation_is_shown_only_for_the_same_sentence(tmp_path: Path) -> None:
     row = make_row(tmp_path, "row", bleu=1, perplexity=2, parameters=3)
     texts = {0: PAIRS[0][0], 1: "another sentence"}
-    assert read_lines(row.translations, [0, 1], texts) == {0: PAIRS[0][2]}
+    assert read_lines(row["translations"], [0, 1], texts) == {0: PAIRS[0][2]}
 
 
 # --- figures in words --------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_bleu_is_compared_by_one_protocol_on_both_sides() -> None:
 
 def test_no_base_no_differences(tmp_path: Path) -> None:
     inputs = make_row(tmp_path, "row", bleu=30, perplexity=5, parameters=1)
-    report = gather(ReportConfig(title="t", recipe="r", rows=("C/N=2",), table=3), [inputs])
+    report = gather(ReportConfig(title="t", recipe="r", rows=("C/N=2",), table=3), {"C/N=2": inputs})
     assert differences(results(report.rows)) == {}
 
 

@@ -9,7 +9,7 @@ PAIRS_PER_CPU_SECOND = 60_000.0
 
 
 def estimate(lineage: Lineage, on: Resources) -> Estimate | None:
-    return data_time(lineage.corpus.known_pairs(), PAIRS_PER_CPU_SECOND, on, start_s=2.0)
+    return data_time(lineage.config.known_pairs(), PAIRS_PER_CPU_SECOND, on, start_s=2.0)
 
 
 COLUMNS = (("source", "string"), ("target", "string"))

@@ -23,20 +23,20 @@ from transformer.translator import Translator
 def run(
     config: ReportConfig,
     *,
-    rows: Sequence[Mapping[str, Artifact]],
+    rows: Sequence[Inputs],
     out: Artifact,
     on: Resources,
     log: Log,
 ) -> Facts:
     """Facts: rows, bleu and perplexity of the first row, and the attention entropy of its heads in bits."""
     log(Progress(0, 3, "parts", "reading"))
-    inputs = [Inputs.of(row) for row in rows]
-    if len(inputs) != len(config.rows) or not inputs:
-        raise UserError(f"The report has {len(config.rows)} names of rows for {len(inputs)} rows of results.")
+    if len(rows) != len(config.rows) or not rows:
+        raise UserError(f"The report has {len(config.rows)} names of rows for {len(rows)} rows of results.")
+    inputs = dict(zip(config.rows, rows, strict=True))
     samples, pictures, others = look_closely(config, inputs, log)
-    drawn = {}
-    if trees.has_trees(inputs[0].scores):
-        drawn, samples = trees.read_samples(inputs[0].scores, config.samples), []
+    drawn, scores = {}, rows[0]["scores"]
+    if trees.has_trees(scores):
+        drawn, samples = trees.read_samples(scores, config.samples), []
     report = gather(config, inputs, samples, pictures, others, on, drawn)
     log(Progress(2, 3, "parts", "writing"))
     write(report, out)
@@ -52,16 +52,17 @@ def run(
 
 
 def look_closely(
-    config: ReportConfig, inputs: Sequence[Inputs], log: Log
+    config: ReportConfig, inputs: Mapping[str, Inputs], log: Log
 ) -> tuple[list[Sample], list[Picture], dict[str, dict[int, str]]]:
     """Sentence scores, and the first model's attention, where there is a CPU for them."""
-    samples: list[Sample] = ray.get(_samples.remote(inputs[0].translations))
+    (_, first), *further = inputs.items()
+    samples: list[Sample] = ray.get(_samples.remote(first["translations"]))
     lines = [sample.line for kind in choose_samples(samples, config.samples).values() for sample in kind]
     log(Progress(1, 3, "parts", "attention"))
-    pictures: list[Picture] = ray.get(_pictures.remote(inputs[0].model, attention_sentences(samples)))
+    pictures: list[Picture] = ray.get(_pictures.remote(first["models"], attention_sentences(samples)))
     others = {
-        name: read_lines(row.translations, lines, {sample.line: sample.source for sample in samples})
-        for name, row in zip(config.rows[1:], inputs[1:], strict=True)
+        name: read_lines(row["translations"], lines, {sample.line: sample.source for sample in samples})
+        for name, row in further
     }
     return samples, pictures, {name: texts for name, texts in others.items() if texts}
 

@@ -29,7 +29,7 @@ SETTINGS = {  # the section of `--set` that a step's settings belong to; those o
     "vocabulary": "vocabulary.",
     "shards": "shards.",
     "training": "",
-    "model": "average.",
+    "models": "average.",
     "translations": "translation.",
     "scores": "scoring.",
 }

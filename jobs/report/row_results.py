@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,28 +22,7 @@ from transformer import paper_figures as paper
 
 Json = Mapping[str, Any]
 Point = Mapping[str, float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inputs:
-    """The results that one row stands on."""
-
-    corpora: Artifact
-    vocabulary: Artifact
-    shards: Artifact
-    training: Artifact
-    model: Artifact
-    translations: Artifact
-    scores: Artifact
-
-    @staticmethod
-    def of(row: Mapping[str, Artifact]) -> Inputs:
-        """From the names that the report's fingerprint is made of (pipelines/steps/stages.py, `Row.steps`)."""
-        return Inputs(**{"model" if name == "models" else name: artifact for name, artifact in row.items()})
-
-    def steps(self) -> Iterator[tuple[str, Artifact]]:
-        for name in self.__dataclass_fields__:
-            yield name, getattr(self, name)
+Inputs = Mapping[str, Artifact]  # the results that one row stands on: corpora, shards, ... (pipelines/steps/stages.py)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +31,7 @@ class Row:
 
     name: str
     paper: paper.Figures | None
-    records: Mapping[str, Json]  # by step: fingerprint, config, facts, made
+    records: Mapping[str, Json]  # by input: fingerprint, config, facts, made
     curve: Sequence[Point] = ()
     model: Json = field(default_factory=dict)  # the model's config.json
 
@@ -83,7 +62,7 @@ class Row:
 
     @property
     def parameters(self) -> float | None:
-        return self.fact("parameters", "scores", "translations", "model", "training")
+        return self.fact("parameters", "scores", "translations", "models", "training")
 
     @property
     def updates(self) -> float | None:
@@ -118,9 +97,9 @@ def read_row(name: str, inputs: Inputs, table: int | None, pair: str) -> Row:
     return Row(
         name=name,
         paper=paper.figures_of(table, name, pair),
-        records={step: read_record(artifact) for step, artifact in inputs.steps()},
-        curve=read_curve(inputs.training),
-        model=read_optional(inputs.model, "config.json"),
+        records={step: read_record(artifact) for step, artifact in inputs.items()},
+        curve=read_curve(inputs["training"]),
+        model=read_optional(inputs["models"], "config.json"),
     )
 
 

@@ -27,22 +27,21 @@ STILL_TREES = 3  # of each kind, as files
 
 def gather(
     config: ReportConfig,
-    inputs: Sequence[Inputs],
+    inputs: Mapping[str, Inputs],
     samples: Sequence[Sample] = (),
     pictures: Sequence[Picture] = (),
     others: Mapping[str, Mapping[int, str]] | None = None,
     on: Resources | None = None,
     trees: Mapping[str, Sequence[TreeSample]] | None = None,
 ) -> Report:
-    """What the page is made from, read from the rows' results."""
-    pairs = [language_pair(row.corpora) for row in inputs]
-    rows = [read_row(name, row, config.table, pair) for name, row, pair in zip(config.rows, inputs, pairs, strict=True)]
+    """What the page is made from, read from the results of the rows, which `inputs` has by name."""
+    first = next(iter(inputs.values()))
     return Report(
         config=config,
-        rows=rows,
-        pair=pairs[0],
-        corpus=read_optional(inputs[0].corpora, "about.json"),
-        shards=read_optional(inputs[0].shards, "about.json"),
+        rows=[read_row(name, row, config.table, language_pair(row["corpora"])) for name, row in inputs.items()],
+        pair=language_pair(first["corpora"]),
+        corpus=read_optional(first["corpora"], "about.json"),
+        shards=read_optional(first["shards"], "about.json"),
         samples=choose_samples(samples, config.samples) if samples else {},
         others=others or {},
         pictures=pictures,

@@ -13,7 +13,7 @@ def demand(on: Resources) -> Demand:
 
 
 def estimate(lineage: Lineage, on: Resources) -> Estimate | None:
-    return data_time(lineage.corpus.known_pairs(), PAIRS_PER_CPU_SECOND, on, start_s=5.0)
+    return data_time(lineage.inputs["corpora"].known_pairs(), PAIRS_PER_CPU_SECOND, on, start_s=5.0)
 
 
 SHARDS = Stage(

@@ -24,10 +24,9 @@ def divide(on: Resources, actors: int) -> Resources:
 
 
 def flops(lineage: Lineage) -> float:
-    config: TrainConfig = lineage.stages["train"]
-    length = lineage.sentence_tokens
-    one = forward_flops(config.model, lineage.vocabulary_size, source=length, target=length)
-    return one * (lineage.corpus.known_pairs() or TEST_LINES) * float(lineage.config.search.beam)
+    model, length = lineage.first(TrainConfig).model, lineage.sentence_tokens
+    one = forward_flops(model, lineage.vocabulary_size, source=length, target=length)
+    return one * (lineage.inputs["testset"].known_pairs() or TEST_LINES) * float(lineage.config.search.beam)
 
 
 def estimate(lineage: Lineage, on: Resources) -> Estimate | None:

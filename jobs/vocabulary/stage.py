@@ -10,7 +10,7 @@ THREADS = 4  # not the machine's number: what is learned depends on it
 
 
 def estimate(lineage: Lineage, on: Resources) -> Estimate | None:
-    pairs = lineage.corpus.known_pairs()
+    pairs = lineage.inputs["corpora"].known_pairs()
     if pairs is None:
         return None
     return Estimate(seconds=3.0 + SECONDS_PER_PAIR * min(pairs, lineage.config.sample_pairs))

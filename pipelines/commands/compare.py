@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from jobs.storage.artifacts import Artifact
+from jobs.score.stage import SCORE
 from jobs.storage.object_store import filesystem
+from jobs.translate.stage import TRANSLATE
 from pipelines.execution.workspace import Workspace
 from pipelines.tracking.query import Result
 from transformer import significance as paired_bootstrap
@@ -65,10 +66,10 @@ def significance(a: Result, b: Result, workspace: Workspace) -> dict[str, Any]:
 
 
 def _translations(result: Result, workspace: Workspace) -> dict[str, list[str]] | None:
-    score = workspace.root.child(f"score/{result.fingerprint}")
+    score = workspace.root.child(f"{SCORE.name}/{result.fingerprint}")
     if not score.exists("record.json"):
         return None
-    made_from: Artifact = workspace.root.child(f"translate/{score.read_json('record.json')['inputs']['translations']}")
-    store, path = filesystem(made_from, "translations.parquet")
+    translated = score.read_json("record.json")["inputs"]["translations"]
+    store, path = filesystem(workspace.root.child(f"{TRANSLATE.name}/{translated}"), "translations.parquet")
     table = pq.read_table(path, filesystem=store, columns=["line", "reference", "hypothesis"]).sort_by("line")
     return {name: table[name].to_pylist() for name in ("reference", "hypothesis")}

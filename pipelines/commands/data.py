@@ -1,4 +1,4 @@
-"""`attn data show`: counts, lengths and dropped pairs of a recipe's data."""
+"""`attn data show`: counts, lengths and dropped pairs of the data that a recipe (its first row) trains on."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import importlib
 
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import from_arguments
-from pipelines.steps.plan import in_order
+from pipelines.steps.stages import rows_of
 from pipelines.terminal.json_output import print_json
 
 
 def data(args: argparse.Namespace) -> int:
-    recipe, targets = from_arguments.targets(args)
+    recipe, last = from_arguments.last_step(args)
     workspace = Workspace(args.workspace)
-    steps = {step.stage.name: step for step in reversed(in_order(targets)) if step.label in ("", "train")}
-    for stage in ("corpora", "vocabulary", "shards"):
-        workspace.finished(steps[stage], recipe.name)
+    first = rows_of(last)[0]
+    for step in (first.corpora, first.vocabulary, first.shards):
+        workspace.finished(step, recipe.name)
     data_facts = importlib.import_module("jobs.shards.inspect")
-    artifacts = {stage: workspace.artifact(steps[stage]) for stage in ("corpora", "vocabulary", "shards")}
-    facts = data_facts.data_facts(**artifacts)
+    at = workspace.artifact
+    facts = data_facts.data_facts(corpora=at(first.corpora), vocabulary=at(first.vocabulary), shards=at(first.shards))
     if args.json:
         print_json(facts)
     else:

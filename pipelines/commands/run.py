@@ -31,6 +31,7 @@ from pipelines.recipes import from_arguments, saved
 from pipelines.recipes.recipes import Recipe
 from pipelines.steps.estimate import estimate, how_far_off
 from pipelines.steps.plan import Plan, in_order, plan
+from pipelines.steps.stages import rows_of
 from pipelines.steps.step import Step
 from pipelines.terminal import interrupt, run_summary
 from pipelines.terminal.live_table import RunScreen
@@ -102,10 +103,10 @@ def follow(
             ending(console, workspace)
         if recipe is not None and targets[-1].stage is REPORT:
             report = workspace.artifact(targets[-1])
-            steps = in_order(targets)
-            if len(scores := [each for each in steps if each.stage.judges_model]) > 1:
-                show_scores(console, recipe, scores, outcome)
-            run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report, steps)
+            rows = rows_of(targets[-1])
+            if len(rows) > 1:
+                show_scores(console, recipe, [row.scores for row in rows], outcome)
+            run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report, rows)
         return 0
 
 

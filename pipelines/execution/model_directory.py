@@ -12,7 +12,7 @@ from jobs.errors import UserError, refuse_unknown
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import Recipe
 from pipelines.recipes.saved import find_recipe, is_recipe
-from pipelines.steps.plan import in_order
+from pipelines.steps.stages import rows_of
 from pipelines.steps.step import Step
 
 SEED = "@seed"  # between a row and its seed
@@ -53,7 +53,7 @@ def model_step(recipe: Recipe, changes: Sequence[str], row: str | None) -> Step:
 
 
 def models(recipe: Recipe, changes: Sequence[str]) -> list[Step]:
-    return [each for each in in_order([recipe.step(changes)]) if each.stage.is_model]
+    return [row.model for row in rows_of(recipe.step(changes))]
 
 
 def row_of(step: Step) -> str:

@@ -19,15 +19,19 @@ from pipelines.steps.step import Step
 
 def targets(args: argparse.Namespace) -> tuple[Recipe, list[Step]]:
     """The recipe, and the step or steps to get to."""
-    recipe = find_recipe(args.recipe, Workspace(args.workspace))
-    choice = choice_of(args)
-    last = recipe.step(args.changes, choice)
+    recipe, last = last_step(args)
     if args.until is None:
         return recipe, [last]
     stopping = until(last, args.until)
     if not stopping:
         refuse_unknown("stage", args.until, dict.fromkeys(step.stage.name for step in in_order([last])))
     return recipe, stopping
+
+
+def last_step(args: argparse.Namespace) -> tuple[Recipe, Step]:
+    """The recipe, and the report that it ends with."""
+    recipe = find_recipe(args.recipe, Workspace(args.workspace))
+    return recipe, recipe.step(args.changes, choice_of(args))
 
 
 def choice_of(args: argparse.Namespace) -> Choice:

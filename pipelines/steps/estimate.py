@@ -16,11 +16,8 @@ from pipelines.steps.step import Step
 
 
 def lineage(step: Step) -> Lineage:
-    stages: dict[str, Any] = {}
-    for each in in_order([step]):
-        stages.setdefault(each.stage.name, each.config)
     inputs = {name: value.config for name, value in step.inputs.items() if isinstance(value, Step)}
-    return Lineage(config=step.config, inputs=inputs, stages=stages)
+    return Lineage(config=step.config, inputs=inputs, configs=[each.config for each in in_order([step])])
 
 
 def estimate(step: Step, on: Resources) -> Estimate | None:

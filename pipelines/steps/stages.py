@@ -90,17 +90,18 @@ class Row:
     scores: Step
 
     def steps(self) -> dict[str, Step]:
-        """By the names that the report's fingerprint is made of."""
-        return {
-            "corpora": self.corpora,
-            "vocabulary": self.vocabulary,
-            "shards": self.shards,
-            "training": self.training,
-            "models": self.model,
-            "translations": self.translations,
-            "scores": self.scores,
-        }
+        """By the names of the report's inputs, of which its fingerprint is made: those of the fields, and `models`."""
+        fields = [name for name in self.__dataclass_fields__ if name != "name"]
+        return {"models" if name == "model" else name: getattr(self, name) for name in fields}
 
 
 def report(config: ReportConfig, rows: Sequence[Row]) -> Step:
     return Step(stage=REPORT, config=config, rows=tuple(row.steps() for row in rows), label=config.recipe)
+
+
+def rows_of(report: Step) -> list[Row]:
+    """The rows that a report was made of: where a run's models and scores are found."""
+    return [
+        Row(name=name, **{"model" if key == "models" else key: step for key, step in row.items()})
+        for name, row in zip(report.config.rows, report.rows, strict=True)
+    ]

@@ -18,7 +18,7 @@ from jobs.storage.object_store import filesystem
 from pipelines.execution.runner import Outcome
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import Recipe
-from pipelines.steps.step import Step
+from pipelines.steps.stages import Row
 
 SHOWN = 5
 EXAMPLES = {
@@ -34,23 +34,21 @@ def show(
     outcome: Outcome,
     workspace: Workspace,
     report: Artifact,
-    steps: Sequence[Step],
+    rows: Sequence[Row],
 ) -> None:
-    rows = [key for key in outcome.records if key.startswith("score/")]
-    translated = [step for step in steps if step.key.startswith("translate/")]
-    if translated:
-        if len(translated) > 1:
-            console.print(f"\nTranslations of the row {translated[0].label}:", markup=False)
-        _translations(console, workspace.artifact(translated[0]))
-    for key, record in outcome.records.items():
-        if key.startswith("score/") and len(rows) == 1:
-            _scores(console, record["facts"])
+    """`report` is the page that was made of the `rows`."""
+    first = rows[0]
+    if len(rows) > 1:
+        console.print(f"\nTranslations of the row {first.name}:", markup=False)
+    _translations(console, workspace.artifact(first.translations))
+    if len(rows) == 1:
+        _scores(console, outcome.records[first.scores.key]["facts"])
     console.print(
         f"\nReport: {Path(report.at('report.html')) if report.is_local else report.at('report.html')}", soft_wrap=True
     )
     console.print(f"\nTry next: {SMALL_MODEL if recipe.name == 'demo' else ''}".rstrip(), soft_wrap=True)
-    models = [str(workspace.root.at(key)) for key in outcome.records if key.startswith("average/")]
-    for command in next_commands(recipe, workspace, models[0] if changed and workspace.is_local else None):
+    model = workspace.artifact(first.model).uri if changed and workspace.is_local else None
+    for command in next_commands(recipe, workspace, model):
         console.print(f"  {command}", soft_wrap=True, markup=False)
 
 

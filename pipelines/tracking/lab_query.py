@@ -14,8 +14,9 @@ from mlflow.tracking import MlflowClient
 
 from jobs.errors import UserError
 from jobs.lab.questions import QUESTIONS
+from jobs.lab.stage import LAB
 
-EXPERIMENTS = "attributes.status = 'FINISHED' and tags.`attn.stage` = 'lab'"
+EXPERIMENTS = f"attributes.status = 'FINISHED' and tags.`attn.stage` = '{LAB.name}'"
 VERDICT = "attn.fact.verdict_"
 
 

@@ -17,10 +17,11 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from jobs.errors import UserError, refuse_unknown
+from jobs.score.stage import SCORE
 from pipelines.steps.step import Step
 from pipelines.tracking.settings import by_full_name
 
-SCORES = "attributes.status = 'FINISHED' and tags.`attn.stage` = 'score'"
+SCORES = f"attributes.status = 'FINISHED' and tags.`attn.stage` = '{SCORE.name}'"
 LOWER_IS_BETTER = ("perplexity", "loss", "seconds", "parameters")
 
 
