@@ -207,9 +207,9 @@ def measure(
 ) -> dict[str, Speed]:
     """The speed of each engine, the median over the rounds."""
     context = multiprocessing.get_context("spawn")
-    barrier, said = context.Barrier(PROCESSES), context.Queue()
+    barrier, sent = context.Barrier(PROCESSES), context.Queue()
     workers = [
-        context.Process(target=_work, args=(list(names), directory, lines[n::PROCESSES], search, rounds, barrier, said))
+        context.Process(target=_work, args=(list(names), directory, lines[n::PROCESSES], search, rounds, barrier, sent))
         for n in range(PROCESSES)
     ]
     for worker in workers:
@@ -217,7 +217,7 @@ def measure(
     shares: list[Share] = []
     while len(shares) < PROCESSES * len(names) * rounds:
         with contextlib.suppress(queue.Empty):
-            shares.append(said.get(timeout=1))
+            shares.append(sent.get(timeout=1))
         if any(worker.exitcode for worker in workers):
             for worker in workers:
                 worker.terminate()
@@ -238,7 +238,7 @@ def speed(shares: Sequence[Share], rounds: int) -> Speed:
 
 def _work(
     names: list[str], directory: Path, lines: Sequence[str], search: SearchConfig, rounds: int, barrier: Barrier,
-    said: Queue[Share],
+    sent: Queue[Share],
 ) -> None:  # fmt: skip
     torch.set_num_threads(1)
     engines = {name: engine(name, directory) for name in names}
@@ -250,7 +250,7 @@ def _work(
             start, processor_start = time.perf_counter(), time.process_time()
             found = made.translate(lines, search)
             seconds, processor_seconds = time.perf_counter() - start, time.process_time() - processor_start
-            said.put(Share(name, number, sum(each.tokens for each in found), seconds, processor_seconds))
+            sent.put(Share(name, number, sum(each.tokens for each in found), seconds, processor_seconds))
 
 
 def growth(directory: Path, search: SearchConfig) -> float:
@@ -289,16 +289,16 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-job", action="store_true")
-    asked = parser.parse_args()
-    lines = texts(asked.sentences)
+    args = parser.parse_args()
+    lines = texts(args.sentences)
     with tempfile.TemporaryDirectory(prefix="attn-bench-") as scratch:
-        directory, search = asked.model, SearchConfig()
+        directory, search = args.model, SearchConfig()
         if directory is None:
             directory, search = Path(scratch), SearchConfig(extra_length=1)
             random_model(directory, lines)
         names = ["ours", *(name for name, library in LIBRARIES.items() if importlib.util.find_spec(library))]
-        speeds = measure(names, directory, lines, search, asked.rounds)
-        if not asked.no_job:
+        speeds = measure(names, directory, lines, search, args.rounds)
+        if not args.no_job:
             speeds["ours, the job"] = Speed(job_speed(directory, lines, search), None)
         ratio = growth(directory, dataclasses.replace(search, extra_length=1))
     print(f"{len(lines)} sentences, beam {search.beam}, {PROCESSES} processes of one thread, target tokens per second")
@@ -309,14 +309,14 @@ def main() -> None:
 
 def beside(ours: Speed, speeds: Mapping[str, Speed]) -> str:
     """How many times as fast as the references: by the clock, and by processor time where that was measured."""
-    said = []
+    verdicts = []
     for name, other in speeds.items():
         if name in LIBRARIES:
             by_processor = (
                 f" ({ours.by_processor / other.by_processor:.2f})" if ours.by_processor and other.by_processor else ""
             )
-            said.append(f"{ours.by_clock / other.by_clock:.2f}{by_processor} x {name}")
-    return "   " + "; ".join(said)
+            verdicts.append(f"{ours.by_clock / other.by_clock:.2f}{by_processor} x {name}")
+    return "   " + "; ".join(verdicts)
 
 
 if __name__ == "__main__":

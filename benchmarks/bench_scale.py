@@ -45,11 +45,11 @@ EN_DE, EN_FR = 42_000, 400_000  # micro-batches of 3,125 target tokens: 4.5 and 
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--rows", type=int, default=1000)
-    asked.add_argument("--steps", type=int, default=1000)
-    asked.add_argument("--ranks", type=int, default=64)
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--ranks", type=int, default=64)
+    given = parser.parse_args()
     show_plan(given.rows)
     show_runner(given.steps)
     show_index(given.ranks)
@@ -62,10 +62,10 @@ def main() -> None:
 def show_plan(rows: int) -> None:
     print("plan, made from nothing: fingerprints, order, what is done and why")
     for count in (rows // 10, rows):
-        told = in_own_process(count)
-        steps = told["steps"]
-        took = ", ".join(f"{name} {told[name]:.2f} s" for name in ("none done", "one row new", "all done"))
-        print(f"  {count:,} rows, {steps:,.0f} steps: {took}; {told['memory_mb'] * 1024 / steps:.1f} kB per step")
+        measured = in_own_process(count)
+        steps = measured["steps"]
+        took = ", ".join(f"{name} {measured[name]:.2f} s" for name in ("none done", "one row new", "all done"))
+        print(f"  {count:,} rows, {steps:,.0f} steps: {took}; {measured['memory_mb'] * 1024 / steps:.1f} kB per step")
 
 
 # --- runner and MLflow -----------------------------------------------------------------------------------------------

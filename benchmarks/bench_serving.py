@@ -156,10 +156,10 @@ def serving(name: str, args: argparse.Namespace, port: int) -> Iterator[int]:
         for _ in range(600):
             with contextlib.suppress(OSError):
                 body = json.dumps({"q": "a", "source": "en", "target": "de"}).encode()
-                asked = urllib.request.Request(
+                request = urllib.request.Request(
                     f"http://127.0.0.1:{port}/translate", body, {"Content-Type": "application/json"}
                 )
-                urllib.request.urlopen(asked, timeout=30).read()
+                urllib.request.urlopen(request, timeout=30).read()
                 break
             time.sleep(0.5)
         yield server.pid

@@ -197,10 +197,10 @@ def has_reference() -> bool:
 def reference(place: Place, size: str) -> Measured:
     python = os.environ.get("ATTN_BENCH_PYTHON", sys.executable)
     task = task_of(place, SIZES[size], UPDATES[size]) | {"threads": CORES}
-    said = subprocess.run([*NICE, python, str(HERE / "marian.py"), json.dumps(task)], capture_output=True, text=True)
-    if said.returncode:
-        raise SystemExit(f"The reference failed:\n{said.stderr}")
-    return measured([json.loads(said.stdout.splitlines()[-1])])
+    done = subprocess.run([*NICE, python, str(HERE / "marian.py"), json.dumps(task)], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"The reference failed:\n{done.stderr}")
+    return measured([json.loads(done.stdout.splitlines()[-1])])
 
 
 def bare(place: Place, model: ModelConfig, updates: int, *, workers: int, tokens: int = TOKENS) -> Measured:
@@ -225,8 +225,8 @@ def at_once(tasks: Sequence[dict[str, Any]]) -> list[Any]:
         subprocess.Popen([*here, json.dumps(task)], stdout=subprocess.PIPE, text=True, env=environment)
         for task in tasks
     ]
-    said = [process.communicate()[0] for process in started]
-    return [json.loads(text.splitlines()[-1]) for text in said]
+    outputs = [process.communicate()[0] for process in started]
+    return [json.loads(text.splitlines()[-1]) for text in outputs]
 
 
 def checkpoint_after(updates: int) -> int:
@@ -269,9 +269,9 @@ def task_of(place: Place, model: ModelConfig, updates: int, tokens: int = TOKENS
     }
 
 
-def measured(said: list[dict[str, Any]]) -> Measured:
-    memory = max(process["memory_gb"] for process in said)
-    return Measured(said[0]["tokens"][WARM_UP:], said[0]["seconds"][WARM_UP:], memory)
+def measured(processes: list[dict[str, Any]]) -> Measured:
+    memory = max(process["memory_gb"] for process in processes)
+    return Measured(processes[0]["tokens"][WARM_UP:], processes[0]["seconds"][WARM_UP:], memory)
 
 
 def bare_worker(task: dict[str, Any]) -> dict[str, Any]:
@@ -308,20 +308,20 @@ def from_arrays(held: Any, place: int) -> Batch:
 
 def compare(place: Place, size: str, rounds: int, console: Console) -> None:
     """Reference, bare loop and job in turn, several times, and their ratios."""
-    ways: dict[str, Callable[[], Measured]] = {
+    contenders: dict[str, Callable[[], Measured]] = {
         "reference": lambda: reference(place, size),
         "bare": lambda: bare(place, SIZES[size], UPDATES[size], workers=CORES),
         "job": lambda: job(place, size),
     }
     if not has_reference():
-        del ways["reference"]
+        del contenders["reference"]
         missing = "No reference: `transformers` is not installed (pip install '.[bench]' or ATTN_BENCH_PYTHON)."
         console.print(missing, markup=False)
-    seen: dict[str, list[Measured]] = {name: [] for name in ways}
+    seen: dict[str, list[Measured]] = {name: [] for name in contenders}
     peak, per_token = 0.0, flops_per_token(place, SIZES[size])
     for number in range(1, rounds + 1):
-        for name in list(ways)[:: 1 if number % 2 else -1]:
-            seen[name].append(ways[name]())
+        for name in list(contenders)[:: 1 if number % 2 else -1]:
+            seen[name].append(contenders[name]())
         peak = max(peak, matmul_rate())
         alone = ", ".join(f"{name} {rate(runs[-1:]):,.0f}" for name, runs in seen.items())
         console.print(f"{size}, round {number} by itself: {alone} tokens/s")

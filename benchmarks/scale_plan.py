@@ -74,8 +74,8 @@ def planned_in(rows: int, workspace: Workspace) -> float:
 
 def in_own_process(rows: int) -> dict[str, float]:
     done = subprocess.run([sys.executable, __file__, str(rows)], check=True, capture_output=True, text=True)
-    told: dict[str, float] = json.loads(done.stdout)
-    return told
+    measured: dict[str, float] = json.loads(done.stdout)
+    return measured
 
 
 if __name__ == "__main__":

@@ -196,3 +196,29 @@ def test_planning_loads_nothing_heavy(command: list[str], tmp_path: Path) -> Non
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True, timeout=60
     )
     assert not set(json.loads(done.stdout)) & HEAVY
+
+
+MANNERED = {"asked", "said", "told", "heard", "understood", "settle", "settled"}  # words that no engineer looks for
+
+
+def names_given(code: str) -> set[str]:
+    """What the code itself names: variables, arguments, attributes, functions and classes."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.id if isinstance(node, ast.Name) else node.attr)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+    return found
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_names_are_plain_words(file: Path) -> None:
+    assert {name.lower() for name in names_given(file.read_text())} & MANNERED == set()
+
+
+@pytest.mark.parametrize("code", ["said = 1", "def f(asked): pass", "class Asked: pass", "self.told = 2"])
+def test_a_mannered_name_would_be_seen(code: str) -> None:
+    assert {name.lower() for name in names_given(code)} & MANNERED

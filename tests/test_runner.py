@@ -200,9 +200,9 @@ def test_silence_is_counted_from_the_last_word(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     silence = runner.Silence(60.0)
     for key in ("a", "b"):
-        silence.heard(key)
+        silence.reported(key)
     now[0] = 150.0
-    silence.heard("b")
+    silence.reported("b")
     now[0] = 165.0
     assert silence.of(["a", "b"]) == [("a", 65.0)]
     assert silence.of(["a", "b"]) == [], "said once"

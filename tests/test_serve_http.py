@@ -172,7 +172,7 @@ def test_watching_a_search_changes_nothing(models: LocalModels) -> None:
 
 
 def test_the_steps_lead_to_the_translation(models: LocalModels) -> None:
-    alternatives, steps = models.engine.watched("kaba lori", SearchConfig(), None)
+    alternatives, steps = models.engine.searched("kaba lori", SearchConfig(), None)
     paths, texts = [[]], []
     for step in steps:
         extended = [(paths[each["parent"]] + [each["piece"]], each["fate"]) for each in step]

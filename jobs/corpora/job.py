@@ -63,14 +63,14 @@ def work(reading: Reading, on: Resources, log: Log) -> list[TaskReport]:
                 position, task = waiting.pop()
                 running[remote.remote(task)] = position
             stream: Any = ray.wait(list(running), num_returns=1)[0][0]
-            said: Any = next((ray.get(each) for each in islice(stream, 1)), None)
-            if said is None:
+            report: Any = next((ray.get(each) for each in islice(stream, 1)), None)
+            if report is None:
                 del running[stream]
-            elif "pairs" in said:
-                done += said["pairs"]
+            elif "pairs" in report:
+                done += report["pairs"]
                 log(Progress(done, reading.total, "pairs"))
             else:
-                tallies[running[stream]] = said["tally"]
+                tallies[running[stream]] = report["tally"]
     except ray.exceptions.RayTaskError as error:
         raise (error.cause if isinstance(error.cause, UserError) else error) from None
     finally:

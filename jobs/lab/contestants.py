@@ -82,19 +82,19 @@ def tokens_per_second(
     return tokens / fastest
 
 
-def worker(asked: dict[str, Any]) -> float:
+def worker(task: dict[str, Any]) -> float:
     """This process's part of timed updates that several share."""
     torch.set_num_threads(1)
-    ranks = Ranks(asked["rank"], asked["workers"])
+    ranks = Ranks(task["rank"], task["workers"])
     if ranks.world_size > 1:
-        where = f"file://{asked['meet']}"
+        where = f"file://{task['meet']}"
         dist.init_process_group("gloo", init_method=where, rank=ranks.rank, world_size=ranks.world_size)
     config = ModelConfig(
-        layers=asked["layers"], d_model=asked["d_model"], d_ff=asked["d_ff"], num_heads=asked["num_heads"], dropout=0.0
+        layers=task["layers"], d_model=task["d_model"], d_ff=task["d_ff"], num_heads=task["num_heads"], dropout=0.0
     )
-    model = built(asked["kind"], config, asked["vocabulary"], asked["seed"])
-    numbers = np.random.default_rng(asked["seed"])
-    batches = synthetic_batches(asked["vocabulary"], asked["length"], asked["tokens"], asked["micro_batches"], numbers)
+    model = built(task["kind"], config, task["vocabulary"], task["seed"])
+    numbers = np.random.default_rng(task["seed"])
+    batches = synthetic_batches(task["vocabulary"], task["length"], task["tokens"], task["micro_batches"], numbers)
     speed = tokens_per_second(model, batches, TrainingConfig(), ranks)
     if ranks.world_size > 1:
         dist.destroy_process_group()

@@ -59,23 +59,23 @@ def against_reference(figures: Figures, heads: int) -> Ruling:
     bleu, reference = by_heads(figures, "bleu"), int(figures["reference"])
     if heads == reference:
         return not_shown(f"{heads} heads are those that the others are compared with")
-    said = f"BLEU {bleu[heads]:.1f} with {heads}, {bleu[reference]:.1f} with {reference}"
+    measured = f"BLEU {bleu[heads]:.1f} with {heads}, {bleu[reference]:.1f} with {reference}"
     if max(bleu[heads], bleu[reference]) < LEAST_BLEU:
-        return not_shown(said)
-    return by_margin(bleu[reference] - bleu[heads], SEED_NOISE, said)
+        return not_shown(measured)
+    return by_margin(bleu[reference] - bleu[heads], SEED_NOISE, measured)
 
 
 def judge_positional(figures: Figures) -> Ruling:
     found = by_heads(figures, "positional")
     best, least = max(found, key=lambda heads: found[heads]), min(found)
-    said = f"accuracy {found[least]:.3f} with {least}, {found[best]:.3f} with {best}"
-    return not_shown(said) if found[best] < 0.3 else rule(found[best] - found[least] >= 0.05, said)
+    measured = f"accuracy {found[least]:.3f} with {least}, {found[best]:.3f} with {best}"
+    return not_shown(measured) if found[best] < 0.3 else rule(found[best] - found[least] >= 0.05, measured)
 
 
 def judge_prunable(figures: Figures) -> Ruling:
     removable, total = figures["removable"], figures["heads"]
-    said = f"{removable:.0f} of {total:.0f} heads can go before BLEU falls by {TELLING}"
-    return not_shown(said) if figures["whole"] < LEAST_BLEU else rule(removable > total / 2, said)
+    measured = f"{removable:.0f} of {total:.0f} heads can go before BLEU falls by {TELLING}"
+    return not_shown(measured) if figures["whole"] < LEAST_BLEU else rule(removable > total / 2, measured)
 
 
 CLAIMS = (

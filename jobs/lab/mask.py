@@ -55,14 +55,16 @@ def judge_leak(figures: Figures) -> Ruling:
 
 def judge_accuracy(figures: Figures) -> Ruling:
     with_it, without = figures["masked/accuracy"], figures["unmasked/accuracy"]
-    said = f"teacher-forced accuracy {without:.3f} without the mask, {with_it:.3f} with"
-    return not_shown(said) if figures["masked/bleu"] < LEAST_BLEU else rule(1 - without <= (1 - with_it) / 2, said)
+    measured = f"teacher-forced accuracy {without:.3f} without the mask, {with_it:.3f} with"
+    return (
+        not_shown(measured) if figures["masked/bleu"] < LEAST_BLEU else rule(1 - without <= (1 - with_it) / 2, measured)
+    )
 
 
 def judge_bleu(figures: Figures) -> Ruling:
     with_it, without = figures["masked/bleu"], figures["unmasked/bleu"]
-    said = f"BLEU {without:.1f} without the mask, {with_it:.1f} with"
-    return not_shown(said) if with_it < LEAST_BLEU else rule(without <= with_it / 2, said)
+    measured = f"BLEU {without:.1f} without the mask, {with_it:.1f} with"
+    return not_shown(measured) if with_it < LEAST_BLEU else rule(without <= with_it / 2, measured)
 
 
 CLAIMS = (

@@ -36,15 +36,15 @@ COPIES = 4  # of the scores that a written-out layer may hold at once, with its 
 
 def judge_quadratic_time(figures: Figures) -> Ruling:
     slope, longest, width = (figures[name] for name in ("written out/backward_s/exponent", "longest", "d_model"))
-    said = f"seconds grow with n^{slope:.2f} up to n = {longest:.0f}"
+    measured = f"seconds grow with n^{slope:.2f} up to n = {longest:.0f}"
     # n^2 d outweighs the projections' n d^2 from n = 2d on: before that the exponent says nothing against the claim
-    return not_shown(said) if slope < NEARER_2 and longest < 8 * width else rule(slope >= NEARER_2, said)
+    return not_shown(measured) if slope < NEARER_2 and longest < 8 * width else rule(slope >= NEARER_2, measured)
 
 
 def judge_linear_time(figures: Figures) -> Ruling:
     slopes = {name: figures[f"{name}/backward_s/exponent"] for name in ("LSTM", "convolution")}
-    said = ", ".join(f"{name} n^{slope:.2f}" for name, slope in slopes.items())
-    return rule(all(0.7 <= slope <= 1.3 for slope in slopes.values()), said)
+    measured = ", ".join(f"{name} n^{slope:.2f}" for name, slope in slopes.items())
+    return rule(all(0.7 <= slope <= 1.3 for slope in slopes.values()), measured)
 
 
 def judge_quadratic_memory(figures: Figures) -> Ruling:
@@ -75,8 +75,10 @@ def judge_path(figures: Figures) -> Ruling:
     near, far = figures["attention/gradient/near"], figures["attention/gradient/far"]
     recurrent = figures["LSTM/gradient/far"] / figures["LSTM/gradient/near"]
     apart = f"gradient at {figures['farthest']:.0f} positions over that at 1"
-    said = f"{apart}: attention {far / near:.2g}, LSTM {f'{recurrent:.1g}' if recurrent else 'too small for a float'}"
-    return rule(far >= 0.5 * near and recurrent < 0.1, said)
+    measured = (
+        f"{apart}: attention {far / near:.2g}, LSTM {f'{recurrent:.1g}' if recurrent else 'too small for a float'}"
+    )
+    return rule(far >= 0.5 * near and recurrent < 0.1, measured)
 
 
 def judge_convolution(figures: Figures) -> Ruling:
@@ -194,11 +196,11 @@ def exponent(points: list[tuple[float, float]]) -> float:
 
 def in_own_process(point: Point) -> dict[str, float]:
     config = point.config
-    asked = {
+    task = {
         "layer": point.layer, "length": point.length, "d_model": config.d_model, "num_heads": config.num_heads,
         "tries": config.tries, "seed": config.seed,
     }  # fmt: skip
-    command = [sys.executable, "-m", "jobs.lab.memory_point", json.dumps(asked)]
+    command = [sys.executable, "-m", "jobs.lab.memory_point", json.dumps(task)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"measuring {point.layer} at {point.length} failed: {done.stderr.strip()[-500:]}")

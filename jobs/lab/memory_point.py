@@ -91,20 +91,20 @@ def calibrate(megabytes: int) -> float:
     return peak_of(lambda: kept.append(torch.ones(megabytes * 2**18))) / 2**20
 
 
-def point(asked: dict[str, Any]) -> dict[str, float]:
+def point(task: dict[str, Any]) -> dict[str, float]:
     torch.set_num_threads(1)
-    torch.manual_seed(asked["seed"])
-    if asked["layer"] == "calibration":
-        return {"megabytes": calibrate(asked["length"])}
-    layer = built(asked["layer"], asked["d_model"], asked["num_heads"])
-    warm = torch.randn(1, 8, asked["d_model"])
+    torch.manual_seed(task["seed"])
+    if task["layer"] == "calibration":
+        return {"megabytes": calibrate(task["length"])}
+    layer = built(task["layer"], task["d_model"], task["num_heads"])
+    warm = torch.randn(1, 8, task["d_model"])
     forward(layer, warm)
     forward_backward(layer, warm)
-    x_BTD = torch.randn(1, asked["length"], asked["d_model"])
+    x_BTD = torch.randn(1, task["length"], task["d_model"])
     found = {}
     for name, act in (("forward", forward), ("backward", forward_backward)):
         found[f"{name}_mb"] = peak_of(lambda act=act: act(layer, x_BTD)) / 2**20  # type: ignore[misc]
-        found[f"{name}_s"] = best_of(asked["tries"], lambda act=act: act(layer, x_BTD))  # type: ignore[misc]
+        found[f"{name}_s"] = best_of(task["tries"], lambda act=act: act(layer, x_BTD))  # type: ignore[misc]
     return found
 
 

@@ -41,32 +41,32 @@ LEARNED = 0.9  # accuracy from which a task counts as learned
 
 def judge_needed(figures: Figures) -> Ruling:
     given, none = figures["reverse/sinusoidal/within"], figures["reverse/none/within"]
-    said = f"reversal: accuracy {given:.3f} with sinusoids, {none:.3f} without positions"
-    return not_shown(said) if given < LEARNED else rule(given - none >= 0.05, said)
+    measured = f"reversal: accuracy {given:.3f} with sinusoids, {none:.3f} without positions"
+    return not_shown(measured) if given < LEARNED else rule(given - none >= 0.05, measured)
 
 
 def judge_same(figures: Figures) -> Ruling:
     pairs = [(figures[f"{task}/sinusoidal/within"], figures[f"{task}/learned/within"]) for task in ("copy", "reverse")]
-    said = "; ".join(
+    measured = "; ".join(
         f"{task} {one:.3f} and {other:.3f}" for task, (one, other) in zip(("copy", "reversal"), pairs, strict=True)
     )
     if min(min(pair) for pair in pairs) < LEARNED:
-        return not_shown(said)
-    return rule(max(abs(one - other) for one, other in pairs) <= 0.02, said)
+        return not_shown(measured)
+    return rule(max(abs(one - other) for one, other in pairs) <= 0.02, measured)
 
 
 def judge_beyond(figures: Figures) -> Ruling:
     ours, learned = figures["sinusoidal/beyond"], figures["learned/beyond"]
-    said = f"accuracy beyond: {ours:.3f} sinusoidal, {learned:.3f} learned"
+    measured = f"accuracy beyond: {ours:.3f} sinusoidal, {learned:.3f} learned"
     if min(figures["sinusoidal/within"], figures["learned/within"]) < LEARNED:
-        return not_shown(f"{said}; not both learned the trained lengths")
-    return by_margin(ours - learned, 0.05, said)
+        return not_shown(f"{measured}; not both learned the trained lengths")
+    return by_margin(ours - learned, 0.05, measured)
 
 
 def judge_extrapolates(figures: Figures) -> Ruling:
     beyond, within = figures["sinusoidal/beyond"], figures["sinusoidal/within"]
-    said = f"accuracy {within:.3f} at trained lengths, {beyond:.3f} beyond"
-    return not_shown(said) if within < LEARNED else rule(beyond >= 0.9 * within, said)
+    measured = f"accuracy {within:.3f} at trained lengths, {beyond:.3f} beyond"
+    return not_shown(measured) if within < LEARNED else rule(beyond >= 0.9 * within, measured)
 
 
 def judge_equivariant(figures: Figures) -> Ruling:

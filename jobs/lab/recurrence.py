@@ -47,20 +47,20 @@ def unfair(figures: Figures, won: bool) -> str:
 
 def judge_better(figures: Figures) -> Ruling:
     ours, theirs = figures["transformer/bleu"], figures["recurrent/bleu"]
-    said = f"BLEU {ours:.1f} against {theirs:.1f} after as many updates"
+    measured = f"BLEU {ours:.1f} against {theirs:.1f} after as many updates"
     if max(ours, theirs) < LEAST_BLEU:
-        return not_shown(said)
+        return not_shown(measured)
     doubt = unfair(figures, ours > theirs)
-    return not_shown(said + doubt) if doubt else by_margin(ours - theirs, SEED_NOISE, said)
+    return not_shown(measured + doubt) if doubt else by_margin(ours - theirs, SEED_NOISE, measured)
 
 
 def judge_faster(figures: Figures) -> Ruling:
     ours, theirs = figures["transformer/seconds_to_target"], figures["recurrent/seconds_to_target"]
-    said = f"{ours:.0f} s against {theirs:.0f} s of training to BLEU {figures['target_bleu']:.1f}, which both reach"
+    measured = f"{ours:.0f} s against {theirs:.0f} s of training to BLEU {figures['target_bleu']:.1f}, which both reach"
     doubt = unfair(figures, ours < theirs)
     if doubt or figures["target_bleu"] < LEAST_BLEU or 0.8 < ours / max(theirs, 1e-9) < 1.25:
-        return not_shown(said + doubt)
-    return rule(ours < theirs, said)
+        return not_shown(measured + doubt)
+    return rule(ours < theirs, measured)
 
 
 def judge_parallel(figures: Figures) -> Ruling:
@@ -69,8 +69,10 @@ def judge_parallel(figures: Figures) -> Ruling:
     ratios = {
         n: figures[f"transformer/tokens_per_s/{n}"] / figures[f"recurrent/tokens_per_s/{n}"] for n in (short, long)
     }
-    said = f"tokens/s over the recurrent model's: {ratios[short]:.1f} at length {short}, {ratios[long]:.1f} at {long}"
-    return rule(ratios[long] > 1 and ratios[long] >= 1.2 * ratios[short], said)
+    measured = (
+        f"tokens/s over the recurrent model's: {ratios[short]:.1f} at length {short}, {ratios[long]:.1f} at {long}"
+    )
+    return rule(ratios[long] > 1 and ratios[long] >= 1.2 * ratios[short], measured)
 
 
 CLAIMS = (
@@ -246,19 +248,19 @@ def speed_of_workers(point: Speed) -> float:
     with tempfile.TemporaryDirectory(prefix="attn-") as directory:
         started = []
         for rank in range(point.workers):
-            asked = {
+            task = {
                 "kind": point.kind, "vocabulary": point.vocabulary, "length": point.length, "rank": rank,
                 "workers": point.workers, "micro_batches": max(config.workers), "meet": f"{directory}/meet",
                 "tokens": config.training.tokens_per_update, "seed": config.seed, "layers": config.model.layers,
                 "d_model": config.model.d_model, "d_ff": config.model.d_ff, "num_heads": config.model.num_heads,
             }  # fmt: skip
-            command = [sys.executable, "-m", "jobs.lab.contestants", json.dumps(asked)]
+            command = [sys.executable, "-m", "jobs.lab.contestants", json.dumps(task)]
             started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         ended = [process.communicate() for process in started]
     failed = [error for process, (_, error) in zip(started, ended, strict=True) if process.returncode]
     if failed:
         raise RuntimeError(f"{point.workers} workers failed: {failed[0].strip()[-500:]}")
-    return min(float(json.loads(said.splitlines()[-1])) for said, _ in ended)
+    return min(float(json.loads(measured.splitlines()[-1])) for measured, _ in ended)
 
 
 def draw(tables: dict[str, list[Row]]) -> list[Chart]:

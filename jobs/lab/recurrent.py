@@ -71,12 +71,12 @@ class RecurrentTranslator(nn.Module):
         memory_BSH, keys, state = self.encode(batch.source_BS)
         pad_BS = batch.source_BS == PAD
         embedded_BTE = self.embed(batch.target_in_BT)
-        said: list[Tensor] = []
+        outputs: list[Tensor] = []
         for at in range(batch.target_in_BT.size(1)):
             out_BE, state = self.step(embedded_BTE[:, at], state, memory_BSH, keys, pad_BS)
-            said.append(out_BE)
+            outputs.append(out_BE)
         rows = batch.target_rows
-        return torch.stack(said, dim=1).flatten(0, 1)[rows.place_R[: rows.real]]
+        return torch.stack(outputs, dim=1).flatten(0, 1)[rows.place_R[: rows.real]]
 
     def logits(self, hidden: Tensor) -> Tensor:
         return F.linear(hidden, self.output_weight)
@@ -89,17 +89,17 @@ class RecurrentTranslator(nn.Module):
         pad_BS = source_BS == PAD
         last_B = torch.full((len(sources),), START)
         ended_B = torch.zeros(len(sources), dtype=torch.bool)
-        said: list[Tensor] = []
+        outputs: list[Tensor] = []
         for _ in range(source_BS.size(1) + extra):
             out_BE, state = self.step(self.embed(last_B), state, memory_BSH, keys, pad_BS)
             logits_BV = self.logits(out_BE)
             logits_BV[:, :END] = -torch.inf
             last_B = logits_BV.argmax(dim=1).masked_fill(ended_B, END)
-            said.append(last_B)
+            outputs.append(last_B)
             ended_B |= last_B == END
             if bool(ended_B.all()):
                 break
-        found = [[token for token in ids if token != END] for ids in torch.stack(said, dim=1).tolist()]
+        found = [[token for token in ids if token != END] for ids in torch.stack(outputs, dim=1).tolist()]
         return [ids[: len(source) + extra] for ids, source in zip(found, sources, strict=True)]
 
 

@@ -60,44 +60,50 @@ def learned(figures: Figures, name: str) -> bool:
 
 def judge_residual(figures: Figures) -> Ruling:
     with_it, without = figures[f"{PAPER}/loss"], figures["no residual/loss"]
-    said = f"loss {with_it:.2f} with residuals, {without:.2f} without ({figures['guessing']:.2f} is guessing)"
+    measured = f"loss {with_it:.2f} with residuals, {without:.2f} without ({figures['guessing']:.2f} is guessing)"
     return (
-        rule(not math.isfinite(without) or without >= with_it + 0.2, said)
+        rule(not math.isfinite(without) or without >= with_it + 0.2, measured)
         if learned(figures, PAPER)
-        else not_shown(said)
+        else not_shown(measured)
     )
 
 
 def judge_gradients(figures: Figures) -> Ruling:
     with_it, without = figures[f"{PAPER}/first_over_last"], figures["no residual/first_over_last"]
-    said = f"gradient of the first encoder layer over the last's: {with_it:.2g} with residuals, {without:.2g} without"
-    return rule(abs(math.log(max(without, 1e-30))) > abs(math.log(max(with_it, 1e-30))) + math.log(2), said)
+    measured = (
+        f"gradient of the first encoder layer over the last's: {with_it:.2g} with residuals, {without:.2g} without"
+    )
+    return rule(abs(math.log(max(without, 1e-30))) > abs(math.log(max(with_it, 1e-30))) + math.log(2), measured)
 
 
 def judge_norm(figures: Figures) -> Ruling:
     with_it, without = figures[f"{PAPER}/loss"], figures["no norm/loss"]
-    said = f"loss {with_it:.2f} with LayerNorm, {without:.2f} without a norm"
+    measured = f"loss {with_it:.2f} with LayerNorm, {without:.2f} without a norm"
     return (
-        rule(not math.isfinite(without) or without >= with_it + 0.1, said)
+        rule(not math.isfinite(without) or without >= with_it + 0.1, measured)
         if learned(figures, PAPER)
-        else not_shown(said)
+        else not_shown(measured)
     )
 
 
 def judge_batch_norm(figures: Figures) -> Ruling:
     layer, batch = figures[f"{PAPER}/loss"], figures["BatchNorm/loss"]
-    said = f"loss on unseen batches {layer:.2f} with LayerNorm, {batch:.2f} with BatchNorm"
-    return rule(not math.isfinite(batch) or batch >= layer + 0.05, said) if learned(figures, PAPER) else not_shown(said)
+    measured = f"loss on unseen batches {layer:.2f} with LayerNorm, {batch:.2f} with BatchNorm"
+    return (
+        rule(not math.isfinite(batch) or batch >= layer + 0.05, measured)
+        if learned(figures, PAPER)
+        else not_shown(measured)
+    )
 
 
 def judge_warmup(figures: Figures) -> Ruling:
     post, pre = "post-norm no warm-up", "pre-norm no warm-up"
     post_cost = figures[f"{post}/loss"] - figures[f"{PAPER}/loss"]
     pre_cost = figures[f"{pre}/loss"] - figures["pre-norm/loss"]
-    said = f"leaving warm-up out costs post-norm {post_cost:+.2f} of loss, pre-norm {pre_cost:+.2f}"
+    measured = f"leaving warm-up out costs post-norm {post_cost:+.2f} of loss, pre-norm {pre_cost:+.2f}"
     if not learned(figures, PAPER) or not learned(figures, "pre-norm") or max(post_cost, pre_cost) < COST:
-        return not_shown(said)
-    return rule(not post_cost < COST and pre_cost < COST, said)
+        return not_shown(measured)
+    return rule(not post_cost < COST and pre_cost < COST, measured)
 
 
 CLAIMS = (

@@ -85,8 +85,8 @@ def judge_training(figures: Figures) -> Ruling:
         + " without"
         for d_k in shown
     ]
-    said = f"updates to {ENOUGH:.0%} {'; '.join(words)}"
-    return not_shown(said) if scaled > limit else rule(without >= 1.5 * scaled, said)
+    measured = f"updates to {ENOUGH:.0%} {'; '.join(words)}"
+    return not_shown(measured) if scaled > limit else rule(without >= 1.5 * scaled, measured)
 
 
 CLAIMS = (

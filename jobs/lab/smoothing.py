@@ -53,30 +53,30 @@ def translates(figures: Figures, amount: str) -> bool:
 def judge_perplexity(figures: Figures) -> Ruling:
     amount = reference(figures)
     none, smooth = figures["perplexity/0"], figures[f"perplexity/{amount}"]
-    said = f"perplexity {none:.2f} without, {smooth:.2f} with {amount}"
-    return rule(smooth > none * 1.005, said) if translates(figures, amount) else not_shown(said)
+    measured = f"perplexity {none:.2f} without, {smooth:.2f} with {amount}"
+    return rule(smooth > none * 1.005, measured) if translates(figures, amount) else not_shown(measured)
 
 
 def judge_bleu(figures: Figures) -> Ruling:
     amount = reference(figures)
     none, smooth = figures["bleu/0"], figures[f"bleu/{amount}"]
-    said = f"BLEU {none:.1f} without, {smooth:.1f} with {amount}"
-    return by_margin(smooth - none, SEED_NOISE, said) if translates(figures, amount) else not_shown(said)
+    measured = f"BLEU {none:.1f} without, {smooth:.1f} with {amount}"
+    return by_margin(smooth - none, SEED_NOISE, measured) if translates(figures, amount) else not_shown(measured)
 
 
 def judge_calibration(figures: Figures) -> Ruling:
     amount = reference(figures)
     none, smooth = figures["calibration/0"], figures[f"calibration/{amount}"]
-    said = f"expected calibration error {none:.3f} without, {smooth:.3f} with {amount}"
-    return by_margin(none - smooth, 0.005, said) if translates(figures, amount) else not_shown(said)
+    measured = f"expected calibration error {none:.3f} without, {smooth:.3f} with {amount}"
+    return by_margin(none - smooth, 0.005, measured) if translates(figures, amount) else not_shown(measured)
 
 
 def judge_averaging(figures: Figures) -> Ruling:
     counts = sorted(int(name.split("/")[1]) for name in figures if name.startswith("averaged/"))
     last = 5 if 5 in counts else max(counts)
     one, many = figures["averaged/1"], figures[f"averaged/{last}"]
-    said = f"BLEU {one:.1f} of the last checkpoint, {many:.1f} of the mean of {last}"
-    return not_shown(said) if max(one, many) < LEAST_BLEU else by_margin(many - one, TELLING, said)
+    measured = f"BLEU {one:.1f} of the last checkpoint, {many:.1f} of the mean of {last}"
+    return not_shown(measured) if max(one, many) < LEAST_BLEU else by_margin(many - one, TELLING, measured)
 
 
 CLAIMS = (

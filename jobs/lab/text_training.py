@@ -49,8 +49,8 @@ class TestSet:
 
     def bleu_of(self, generate: Generate) -> float:
         """sacreBLEU (13a) of what a model makes of the sources, greedily."""
-        said = [self.subwords.decode([token for token in ids if token > END]) for ids in generate(self.sources)]
-        return bleu(said, self.references).value
+        translations = [self.subwords.decode([token for token in ids if token > END]) for ids in generate(self.sources)]
+        return bleu(translations, self.references).value
 
 
 def read_test_set(text: Text, sentences: int) -> TestSet:

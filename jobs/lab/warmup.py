@@ -55,16 +55,16 @@ def failures(figures: Figures, norm: str, warmup: int) -> int:
 def judge_post(figures: Figures) -> Ruling:
     longest = max(length for _, length in grid(figures, "post"))
     without, with_it = failures(figures, "post", 0), failures(figures, "post", longest)
-    said = f"post-norm fails at {without} rates without warm-up, at {with_it} with {longest} updates of it"
+    measured = f"post-norm fails at {without} rates without warm-up, at {with_it} with {longest} updates of it"
     undecided = without == with_it == 0 or with_it == rates(figures)
-    return not_shown(said) if undecided else rule(without > with_it, said)
+    return not_shown(measured) if undecided else rule(without > with_it, measured)
 
 
 def judge_pre(figures: Figures) -> Ruling:
     post, pre = failures(figures, "post", 0), failures(figures, "pre", 0)
-    said = f"without warm-up post-norm fails at {post} of the rates, pre-norm at {pre}"
+    measured = f"without warm-up post-norm fails at {post} of the rates, pre-norm at {pre}"
     undecided = post == pre and post in (0, rates(figures))
-    return not_shown(said) if undecided else rule(pre < post, said)
+    return not_shown(measured) if undecided else rule(pre < post, measured)
 
 
 def judge_best(figures: Figures) -> Ruling:
@@ -72,12 +72,12 @@ def judge_best(figures: Figures) -> Ruling:
     best = {length: min(value for (_, one), value in cells.items() if one == length) for _, length in cells}
     without, *with_it = (best[length] for length in sorted(best))
     others = ", ".join(f"{best[length]:.2f} with {length}" for length in sorted(best) if length)
-    said = f"loss of post-norm at its best rate {without:.2f} without warm-up, {others}"
+    measured = f"loss of post-norm at its best rate {without:.2f} without warm-up, {others}"
     if min(best.values()) >= FAILED * figures["guessing"]:
-        return not_shown(said)
+        return not_shown(measured)
     if all(value <= without - 0.03 for value in with_it):
-        return rule(True, said)
-    return rule(False, said) if all(value >= without + 0.03 for value in with_it) else not_shown(said)
+        return rule(True, measured)
+    return rule(False, measured) if all(value >= without + 0.03 for value in with_it) else not_shown(measured)
 
 
 CLAIMS = (

@@ -121,8 +121,8 @@ def verdict_lines(section: Section) -> list[Row]:
 
 def page(config: LabPageConfig, sections: Sequence[Section]) -> str:
     many = config.seeds > 1
-    said = [shown(section, many) for section in sections]
-    verdicts = [line["verdict"] for section in said for line in section["verdicts"]]
+    described = [shown(section, many) for section in sections]
+    verdicts = [line["verdict"] for section in described for line in section["verdicts"]]
     counted = ", ".join(
         f"{verdicts.count(verdict)} {words}" for verdict, words in COUNTS.items() if verdict in verdicts
     )
@@ -131,8 +131,8 @@ def page(config: LabPageConfig, sections: Sequence[Section]) -> str:
         "a quick look: small sizes, so trust the full run" if config.quick else "",
         f"means of {config.seeds} seeds" if many else "",
     ]
-    return render("lab.html.j2", title="The lab: the paper's mechanisms, measured", sections=said, seeds=config.seeds,
-                  subtitle=" · ".join(part for part in parts if part))  # fmt: skip
+    return render("lab.html.j2", title="The lab: the paper's mechanisms, measured", sections=described,
+                  seeds=config.seeds, subtitle=" · ".join(part for part in parts if part))  # fmt: skip
 
 
 COUNTS = {"holds": "hold", "does not hold": "do not hold", "not shown here": "not shown here at this size"}

@@ -39,7 +39,7 @@ class _Spot:
     along: float = 0.0
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
         return f"{self.mark[1]}{self.text}" if self.mark else self.text
 
     def spots(self) -> Iterator[_Spot]:
@@ -128,7 +128,7 @@ def _place_upright(root: _Spot) -> float:
     def place(spot: _Spot) -> float:
         """Returns where the spot begins."""
         nonlocal right
-        own = max(_width(spot.said), _width(spot.word))
+        own = max(_width(spot.label), _width(spot.word))
         if not spot.parts:
             spot.along = right + own / 2
             right += own
@@ -165,7 +165,7 @@ def _upright(root: _Spot, top: float) -> tuple[float, float, list[str]]:
         y = top + 18 + LEVEL * spot.depth
         for part in spot.parts:
             parts.append(_line(spot.along, y + 5, part.along, y + LEVEL - 13, part.mark))
-        parts.append(_text(spot.along, y, spot.said, mark=spot.mark, faint=bool(spot.word)))
+        parts.append(_text(spot.along, y, spot.label, mark=spot.mark, faint=bool(spot.word)))
         if spot.word:
             parts.append(_text(spot.along, y + 16, spot.word, strong=True))
     return width, 18 + LEVEL * deepest + 30, parts
@@ -178,8 +178,8 @@ def _outline(root: _Spot, top: float) -> tuple[float, float, list[str]]:
     parts, width = [], 0.0
     for spot in spots:
         x, y = 6.0 + INDENT * spot.depth, rows[id(spot)]
-        parts.append(_text(x, y, spot.said, anchor="start", mark=spot.mark, faint=bool(spot.word)))
-        end = x + _width(spot.said)
+        parts.append(_text(x, y, spot.label, anchor="start", mark=spot.mark, faint=bool(spot.word)))
+        end = x + _width(spot.label)
         if spot.word:
             parts.append(_text(end, y, spot.word, anchor="start", strong=True))
             end += _width(spot.word)

@@ -101,12 +101,12 @@ class ModelServer:
         """The translation of one sentence as it grows: {"text"} many times, at last {"alternatives", "steps"}."""
         loop, texts, gone = asyncio.get_running_loop(), asyncio.Queue[str | None](), threading.Event()
 
-        def said(text: str) -> None:
+        def on_words(text: str) -> None:
             if gone.is_set():  # the search ends here: who types asks for another before this one is found
                 raise Abandoned
             loop.call_soon_threadsafe(texts.put_nowait, text)
 
-        found = asyncio.ensure_future(self._in_thread(self.engine.watched, sentence, search, said))
+        found = asyncio.ensure_future(self._in_thread(self.engine.searched, sentence, search, on_words))
         found.add_done_callback(lambda _: texts.put_nowait(None))
         try:
             while (text := await texts.get()) is not None:
@@ -127,7 +127,7 @@ class ModelServer:
 
     async def check_health(self) -> None:
         """Ray Serve replaces a replica whose model no longer translates a word."""
-        await self._in_thread(self.engine.watched, "a", SearchConfig(beam=1, extra_length=4), None)
+        await self._in_thread(self.engine.searched, "a", SearchConfig(beam=1, extra_length=4), None)
 
     async def _in_thread(self, function: Any, *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.thread, function, *args)

@@ -83,15 +83,15 @@ class Engine:
                 done[place] = Done(alternatives, works[place].size, None if place else sentences)
         return [each for each in done if each is not None]
 
-    def watched(
-        self, sentence: str, search: SearchConfig, said: Callable[[str], None] | None
+    def searched(
+        self, sentence: str, search: SearchConfig, on_words: Callable[[str], None] | None
     ) -> tuple[tuple[Alternative, ...], list[list[dict[str, Any]]]]:
         """The translations of one sentence, and every step of the search for them."""
         text = self.parser.read(sentence) if self.parser else sentence
         ids = self.translator.subwords.encode(text)
         if not ids:
             return (Alternative("", 0.0, 0),), []
-        steps = SearchSteps(self.translator.subwords, search.beam, said)
+        steps = SearchSteps(self.translator.subwords, search.beam, on_words)
         trees = self.parser.trees(text) if self.parser and search.well_formed else None
         (found,) = beam.search(self.translator.model, [ids], search, watch=steps, trees=trees)
         translation = self.translator.translation(found)

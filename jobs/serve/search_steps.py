@@ -18,11 +18,11 @@ from transformer.subwords import Subwords
 
 @dataclass
 class SearchSteps:
-    """Watches the search of one sentence. `said` is called with the best translation so far after every step."""
+    """Watches the search of one sentence. `on_words` is called with the best translation so far after every step."""
 
     subwords: Subwords
     beam: int
-    said: Callable[[str], None] | None = None
+    on_words: Callable[[str], None] | None = None
     steps: list[list[dict[str, Any]]] = field(default_factory=list)
     over: bool = False
 
@@ -42,11 +42,11 @@ class SearchSteps:
                 for rank in possible
             ]
         )
-        if self.said is not None and possible and not self.over:
+        if self.on_words is not None and possible and not self.over:
             best = possible[0]  # once a translation has ended as the best of its step, what follows is for the n-best
             history = step.history_NWT[0, parents[best], 1:].tolist()
             self.over = tokens[best] == END
-            self.said(self.subwords.decode(history if self.over else [*history, tokens[best]]))
+            self.on_words(self.subwords.decode(history if self.over else [*history, tokens[best]]))
 
     def _fate(self, rank: int, token: int, living: list[int]) -> str:
         if token == END:

@@ -135,9 +135,9 @@ def read(store: ObjectStore, key: str) -> State | None:
     return State(owner, meta["last_modified"].timestamp(), marks(meta))
 
 
-def marks(said: Any) -> Mapping[str, str]:
+def marks(answer: Any) -> Mapping[str, str]:
     """The fields of an answer that a conditional write refers to; a store has one or both."""
-    return {name: said[name] for name in ("e_tag", "version") if said.get(name)}
+    return {name: answer[name] for name in ("e_tag", "version") if answer.get(name)}
 
 
 def refused(key: str, error: Exception) -> UserError:

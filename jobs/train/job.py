@@ -217,8 +217,8 @@ def explained(problem: Exception, plan: Plan, on: Resources) -> Exception:
 def last_words(errors: Sequence[BaseException]) -> str:
     """The last line that says something, of the first error that has one: some end in a colon and nothing after it."""
     for error in errors:
-        said = [line.strip() for line in str(error).splitlines()]
-        telling = [line for line in said if line and not line.endswith(":")]
+        lines = [line.strip() for line in str(error).splitlines()]
+        telling = [line for line in lines if line and not line.endswith(":")]
         if telling:
             return telling[-1]
     return f"{type(errors[0]).__name__}, without a word of why; it may have run out of memory"

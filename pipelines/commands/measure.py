@@ -49,11 +49,11 @@ def estimates(on: Resources, models: Mapping[str, Any]) -> dict[str, dict[str, f
     for recipe, name in ESTIMATED.items():
         tflops = models.get(name, models[list(models)[-1]])["tflops"] / devices
         steps = in_order([RECIPES[recipe].step()])
-        said, measured = (
+        planned, measured = (
             total(estimate(step, profile) for step in steps).seconds
             for profile in (on, replace(on, device_tflops=tflops))
         )
-        made[recipe] = {"planned_seconds": said, "measured_seconds": measured}
+        made[recipe] = {"planned_seconds": planned, "measured_seconds": measured}
     return made
 
 

@@ -140,12 +140,12 @@ def settings_of(result: Result) -> dict[str, str]:
 
 def rules(found: Sequence[Result]) -> list[str]:
     """Below Table 3: when a row has a sign."""
-    said = []
+    lines = []
     for recipe, groups in by_row(found).items():
         if "base" in groups and len(groups) > 1:
             base = bleu_of(groups["base"], None)
-            said.append(f"{recipe}: {rule(base.paper_protocol or base.sacrebleu, 'BLEU')}")
-    return said
+            lines.append(f"{recipe}: {rule(base.paper_protocol or base.sacrebleu, 'BLEU')}")
+    return lines
 
 
 def paper_order(table: int, row: str) -> tuple[int, str]:

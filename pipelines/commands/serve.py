@@ -119,8 +119,8 @@ def _directory(args: argparse.Namespace, place: str) -> Iterator[str]:
         workspace.finished(step, recipe.name)
         yield workspace.artifact(step).uri
         return
-    asked = argparse.Namespace(model=place, workspace=args.workspace, changes=args.changes, row=None)
-    with model_directory(asked) as directory:
+    named = argparse.Namespace(model=place, workspace=args.workspace, changes=args.changes, row=None)
+    with model_directory(named) as directory:
         yield str(directory.resolve())
 
 

@@ -78,17 +78,17 @@ class Silence:
 
     def __init__(self, patience_s: float) -> None:
         self.patience_s = patience_s
-        self._heard: dict[str, float] = {}
-        self._told: dict[str, float] = {}
+        self._last_report: dict[str, float] = {}
+        self._last_notice: dict[str, float] = {}
 
-    def heard(self, key: str) -> None:
-        self._heard[key] = self._told[key] = time.monotonic()
+    def reported(self, key: str) -> None:
+        self._last_report[key] = self._last_notice[key] = time.monotonic()
 
     def of(self, keys: Iterable[str]) -> list[tuple[str, float]]:
         """Of these, the ones that have been silent for another `patience_s`, and for how many seconds in all."""
         now = time.monotonic()
-        found = [(key, now - self._heard[key]) for key in keys if now - self._told[key] >= self.patience_s]
-        self._told.update({key: now for key, _ in found})
+        found = [(key, now - self._last_report[key]) for key in keys if now - self._last_notice[key] >= self.patience_s]
+        self._last_notice.update({key: now for key, _ in found})
         return found
 
 
@@ -153,7 +153,7 @@ class Runner:
         for step, on in self.shares.start(waiting):
             waiting.remove(step)
             self.running[step.key] = step
-            self.silence.heard(step.key)
+            self.silence.reported(step.key)
             threading.Thread(target=self._execute, args=(step, on), name=step.name, daemon=True).start()
 
     def _next_ended(self) -> Step:
@@ -191,7 +191,7 @@ class Runner:
             self.ended.put(Ended(step, None, sentence=sentence_of(error)))
 
     def _make_or_find(self, step: Step, on: Resources) -> tuple[Mapping[str, Any], bool]:
-        told = False
+        announced = False
         while True:
             with self.workspace.claim(step) as lock:
                 record = self.workspace.record(step)
@@ -202,10 +202,10 @@ class Runner:
                     made = self._make(step, on, lock)
                     if made is not None:
                         return made, True
-            if not told:
+            if not announced:
                 self.screen.waits(step, "another run is making it")
-                told = True
-            self.silence.heard(step.key)
+                announced = True
+            self.silence.reported(step.key)
             time.sleep(POLL_S)
 
     def _make(self, step: Step, on: Resources, lock: Lock) -> Mapping[str, Any] | None:
@@ -218,7 +218,7 @@ class Runner:
         def log(event: Event) -> None:
             if lock.lost:
                 raise TakenOver
-            self.silence.heard(step.key)
+            self.silence.reported(step.key)
             if isinstance(event, Metrics):
                 run.log(event)
                 prometheus.show(step.fingerprint, event)

@@ -147,8 +147,8 @@ class Workspace:
     def finish(self, step: Step, facts: Mapping[str, Any], made: Mapping[str, Any]) -> Mapping[str, Any]:
         """Write the record: from this moment on the result exists."""
         files = listing(self.artifact(step), step.stage.kept_work)
-        said = {"facts": dict(facts), "made": dict(made), FILES: files}
-        record = {"fingerprint": step.fingerprint, **step.identity(), **said}
+        outcome = {"facts": dict(facts), "made": dict(made), FILES: files}
+        record = {"fingerprint": step.fingerprint, **step.identity(), **outcome}
         self.artifact(step).write_json(RECORD, record)
         return record
 

@@ -105,8 +105,8 @@ def parse(name: str, text: str, place: str, directory: Path | None) -> Recipe:
     except UserError as error:
         raise UserError(f"{place}: {str(error).replace('--set ', '')}") from error
 
-    def build(recipe: Recipe, experiment: Experiment, asked: Choice) -> Step:
-        return base.build(recipe, experiment, merged(choice, asked))
+    def build(recipe: Recipe, experiment: Experiment, typed: Choice) -> Step:
+        return base.build(recipe, experiment, merged(choice, typed))
 
     title = str(data.get("title") or f"{base.title} ({name})")
     source = written(name, data["recipe"], values, choice, data.get("own_rows", {}), data.get("title"))
@@ -148,13 +148,13 @@ def choice_of(data: Mapping[str, Any], values: Mapping[str, Any], place: str) ->
     return Choice(rows=rows, seeds=seeds, extra=differences(own, Path(place)), changes=changes)
 
 
-def merged(own: Choice, asked: Choice) -> Choice:
+def merged(own: Choice, typed: Choice) -> Choice:
     """What the command line says goes before what the file says."""
     return Choice(
-        rows=asked.rows if asked.rows is not None else own.rows,
-        seeds=asked.seeds if asked.seeds != 1 else own.seeds,
-        extra={**own.extra, **asked.extra},
-        changes=(*own.changes, *asked.changes),
+        rows=typed.rows if typed.rows is not None else own.rows,
+        seeds=typed.seeds if typed.seeds != 1 else own.seeds,
+        extra={**own.extra, **typed.extra},
+        changes=(*own.changes, *typed.changes),
     )
 
 

@@ -13,7 +13,7 @@ from pipelines.terminal.redirect_output import log_file
 def sentence(error: BaseException, command: str, logs: Path) -> str:
     """Writes the stack trace into a file and names it."""
     first = str(error).strip().partition("\n")[0] or "no message"
-    said = hidden(f"Something unforeseen went wrong: {type(error).__name__}: {first}")
+    sentence = hidden(f"Something unforeseen went wrong: {type(error).__name__}: {first}")
     account = hidden("".join(traceback.format_exception(error)))
     for directory in (logs, Path(tempfile.gettempdir())):
         try:
@@ -22,5 +22,5 @@ def sentence(error: BaseException, command: str, logs: Path) -> str:
             file.write_text(account, encoding="utf-8", errors="backslashreplace")
         except OSError:
             continue
-        return f"{said.rstrip('.')}. The whole account is in {file}."
-    return f"{said.rstrip('.')}.\n{account}"  # nowhere to write it to
+        return f"{sentence.rstrip('.')}. The whole account is in {file}."
+    return f"{sentence.rstrip('.')}.\n{account}"  # nowhere to write it to

@@ -18,7 +18,7 @@ class BackgroundWriter:
     def __init__(self) -> None:
         self.todo: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self.closing = threading.Event()
-        self.heard = 0.0  # when the server last took something; waiting for it to end counts from then
+        self.answered = 0.0  # when the server last took something; waiting for it to end counts from then
         self.lost = 0
         self.thread = threading.Thread(target=self._work, daemon=True, name="mlflow")
         self.thread.start()
@@ -30,7 +30,7 @@ class BackgroundWriter:
         while (act := self.todo.get()) is not None:
             try:
                 self._insist(act)
-                self.heard = time.time()
+                self.answered = time.time()
             except (MlflowException, OSError) as error:
                 self.lost += 1
                 print(f"MLflow did not take a write: {error}", flush=True)
@@ -52,11 +52,11 @@ class BackgroundWriter:
         raise TimeoutError("the server stayed away")
 
     def _waited_enough(self) -> bool:
-        return self.closing.is_set() and time.time() - self.heard > PATIENCE_S
+        return self.closing.is_set() and time.time() - self.answered > PATIENCE_S
 
     def close(self, at_most: float | None = None) -> int:
         """Write what is left, however much, as long as somebody takes it; the number of writes that were given up."""
-        self.heard = time.time()
+        self.answered = time.time()
         self.closing.set()
         self.todo.put(None)
         self.thread.join(at_most)

@@ -81,7 +81,7 @@ def column_type(kind: str) -> dict[str, Any]:
 
 def provenance_tags(made: Mapping[str, Any], command: str = "") -> dict[str, str]:
     """Who made it, where and with what, for tags of a run: MLflow's own names where it has some."""
-    said = {
+    tags = {
         "mlflow.user": made.get("user"),
         "mlflow.source.name": command,
         "mlflow.source.type": "JOB" if command else None,
@@ -90,4 +90,4 @@ def provenance_tags(made: Mapping[str, Any], command: str = "") -> dict[str, str
         "attn.profile": made.get("profile"),
         **{f"attn.version.{name}": version for name, version in made.get("versions", {}).items()},
     }
-    return {name: str(value) for name, value in said.items() if value}
+    return {name: str(value) for name, value in tags.items() if value}

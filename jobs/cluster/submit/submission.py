@@ -45,13 +45,13 @@ class Submission:
 
     @property
     def environment(self) -> dict[str, str]:
-        said = {
+        variables = {
             "ATTN_WORKSPACE": self.workspace,
             "ATTN_USER": self.user,
             "ATTN_COMMIT": self.commit,
             "MLFLOW_TRACKING_URI": self.tracking,
         }
-        return {name: value for name, value in said.items() if value}
+        return {name: value for name, value in variables.items() if value}
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -165,8 +165,8 @@ def next_id(submission: Submission, known: Iterable[SubmittedJob]) -> str:
 
 def find_running(submission: Submission, known: Iterable[SubmittedJob]) -> SubmittedJob | None:
     """The job of the same request that is waiting or running, if there is one: this user's, in this workspace."""
-    asked = (submission.fingerprint, submission.user, submission.workspace)
-    same = [job for job in known if (job.fingerprint, job.user, job.workspace) == asked and not job.is_over]
+    wanted = (submission.fingerprint, submission.user, submission.workspace)
+    same = [job for job in known if (job.fingerprint, job.user, job.workspace) == wanted and not job.is_over]
     return max(same, key=lambda job: job.started or 0.0) if same else None
 
 

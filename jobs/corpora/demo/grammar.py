@@ -229,7 +229,7 @@ class Clause(NamedTuple):
     end: str
     last: str
 
-    def said(self) -> str:
+    def statement(self) -> str:
         return f"{self.subject.english} {self.english}"
 
     def verb_second(self, first: str = "") -> str:
@@ -242,7 +242,7 @@ class Clause(NamedTuple):
         """weil der Mann ein Buch gekauft hat"""
         return join(conjunction, self.subject.german, self.middle, self.last)
 
-    def asked(self, word: str = "") -> str:
+    def question(self, word: str = "") -> str:
         return join(word, self.helper, self.subject.english, self.rest)
 
     def verb_first(self, word: str = "") -> str:

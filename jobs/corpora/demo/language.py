@@ -57,11 +57,11 @@ def statement(speaker: Speaker) -> SentencePair:
     if chance < 0.3 and tense in ("past", "present", "future"):
         time = speaker.time(tense) if chance < 0.2 else speaker.place()
         clause = speaker.clause(speaker.somebody(), tense, adverbs=0)
-        return f"{time[0]} {clause.said()}.", f"{clause.verb_second(time[1])}."
+        return f"{time[0]} {clause.statement()}.", f"{clause.verb_second(time[1])}."
     if chance < 0.4:
         tense = "like"
     clause = speaker.clause(speaker.somebody(), tense, adverbs=0.9)
-    return f"{clause.said()}.", f"{clause.verb_second()}."
+    return f"{clause.statement()}.", f"{clause.verb_second()}."
 
 
 def other_statement(speaker: Speaker) -> SentencePair:
@@ -69,7 +69,7 @@ def other_statement(speaker: Speaker) -> SentencePair:
     nouns, who = speaker.pick(((ANIMALS, "animal"), (ANIMALS, "animal"), (SCHEDULED, "scheduled"), (PLANTS, "plant")))
     subject = speaker.phrase(speaker.pick(nouns), NOMINATIVE)
     clause = speaker.clause(subject, speaker.pick(("past", "present", "perfect", "future")), who, adverbs=0.9)
-    return f"{clause.said()}.", f"{clause.verb_second()}."
+    return f"{clause.statement()}.", f"{clause.verb_second()}."
 
 
 def description(speaker: Speaker) -> SentencePair:
@@ -94,7 +94,7 @@ def far_pronoun(speaker: Speaker) -> SentencePair:
         lambda made: made.middle.split()[-1] != first.middle.split()[-1],
         lambda: speaker.description(pronoun_for(subject, NOMINATIVE), "present"),
     )
-    source = f"{subject.english} {english} {first.english}, but {second.said()}."
+    source = f"{subject.english} {english} {first.english}, but {second.statement()}."
     return source, f"{said_with(first.verb_second(), subject, german)[:-1]}, aber {second.verb_second()}."
 
 
@@ -127,7 +127,7 @@ def object_relative(speaker: Speaker) -> SentencePair:
         middle += german
     with_relative = complement._replace(english=f"{complement.english} {english}", middle=middle, late=late)
     clause = speaker.around(with_relative, subject, tense, denied=False, adverbs=0)
-    return f"{clause.said()}.", f"{clause.verb_second()}."
+    return f"{clause.statement()}.", f"{clause.verb_second()}."
 
 
 def reason(speaker: Speaker) -> SentencePair:
@@ -140,7 +140,7 @@ def reason(speaker: Speaker) -> SentencePair:
     else:
         other = speaker.about(found, tense, again(subject), complement.verb)
     word, wort = speaker.pick((("because", "weil"), ("because", "weil"), ("although", "obwohl")))
-    return f"{main.said()} {word} {other.said()}.", f"{main.verb_second()}, {other.verb_last(wort)}."
+    return f"{main.statement()} {word} {other.statement()}.", f"{main.verb_second()}, {other.verb_last(wort)}."
 
 
 def is_clear(phrase: Phrase | None) -> bool:
@@ -164,27 +164,27 @@ def and_then(speaker: Speaker) -> SentencePair:
     complement, found = object_of(speaker, DEEDS, subject, tense, clear=True)
     first = speaker.around(complement, subject, tense, denied=False, adverbs=0.2)
     second = speaker.about(found, tense, again(subject), complement.verb)
-    return f"{first.said()}, and {second.said()}.", f"{first.verb_second()}, und {second.verb_second()}."
+    return f"{first.statement()}, and {second.statement()}.", f"{first.verb_second()}, und {second.verb_second()}."
 
 
 def subordinate(speaker: Speaker) -> SentencePair:
     """When the man came back, ... : als of the past, wenn of the present. The clause may come first."""
     tense = speaker.pick(("past", "present"))
-    said = [
+    conjunctions = [
         ("when", "als" if tense == "past" else "wenn"),
         ("because", "weil"),
         ("although", "obwohl"),
         ("while", "während"),
     ]
-    said += [("before", "bevor"), ("after", "nachdem")] if tense == "past" else [("if", "wenn"), ("if", "wenn")]
-    word, wort = speaker.pick(said)
+    conjunctions += [("before", "bevor"), ("after", "nachdem")] if tense == "past" else [("if", "wenn"), ("if", "wenn")]
+    word, wort = speaker.pick(conjunctions)
     first = speaker.somebody()
     inner = speaker.clause(first, "pluperfect" if word == "after" else tense, adverbs=0.2)
     main = speaker.clause(speaker.pick((again(first), speaker.somebody())), tense, adverbs=0.2)
     if speaker.random() < 0.5:
         clause = inner.verb_last(wort)
-        return f"{word} {inner.said()}, {main.said()}.", f"{main.verb_second(clause + ',')}."
-    return f"{main.said()} {word} {inner.said()}.", f"{main.verb_second()}, {inner.verb_last(wort)}."
+        return f"{word} {inner.statement()}, {main.statement()}.", f"{main.verb_second(clause + ',')}."
+    return f"{main.statement()} {word} {inner.statement()}.", f"{main.verb_second()}, {inner.verb_last(wort)}."
 
 
 def reported(speaker: Speaker) -> SentencePair:
@@ -197,7 +197,7 @@ def reported(speaker: Speaker) -> SentencePair:
         word, wort = speaker.pick((("if", "ob"), ("where", "wo"), ("when", "wann"), ("why", "warum")))
     main = speaker.clause(subject, tense, given=Complement(verb), adverbs=0, deny=0.2)
     inner = speaker.clause(speaker.somebody(), speaker.tense(), adverbs=0 if word in ("where", "when") else 0.3)
-    return f"{main.said()} {word} {inner.said()}.", f"{main.verb_second()}, {inner.verb_last(wort)}."
+    return f"{main.statement()} {word} {inner.statement()}.", f"{main.verb_second()}, {inner.verb_last(wort)}."
 
 
 def trying(speaker: Speaker) -> SentencePair:
@@ -212,7 +212,10 @@ def trying(speaker: Speaker) -> SentencePair:
     else:
         clause = speaker.clause(subject, tense, given=Complement(speaker.pick(TRYING)), adverbs=0)
         link = "to"
-    return f"{clause.said()} {link} {join(inner.verb.english[0], inner.english)}.", f"{clause.verb_second()}, {aim}."
+    return (
+        f"{clause.statement()} {link} {join(inner.verb.english[0], inner.english)}.",
+        f"{clause.verb_second()}, {aim}.",
+    )
 
 
 def question(speaker: Speaker) -> SentencePair:
@@ -220,7 +223,7 @@ def question(speaker: Speaker) -> SentencePair:
     word, wort = speaker.pick((("", ""), ("", ""), ("why", "warum"), ("where", "wo"), ("when", "wann")))
     adverbs = 0 if word in ("where", "when") else 0.3
     clause = speaker.clause(speaker.somebody(), speaker.tense(), deny=0, adverbs=adverbs)
-    return f"{clause.asked(word)}?", f"{clause.verb_first(wort)}?"
+    return f"{clause.question(word)}?", f"{clause.verb_first(wort)}?"
 
 
 def who_question(speaker: Speaker) -> SentencePair:
@@ -228,7 +231,7 @@ def who_question(speaker: Speaker) -> SentencePair:
     tense = speaker.tense()
     if speaker.random() < 0.4:
         clause = speaker.clause(Phrase("who", "wer", 0, 1, None), tense, deny=0, adverbs=0.4)
-        return f"{clause.said()}?", f"{clause.verb_second()}?"
+        return f"{clause.statement()}?", f"{clause.verb_second()}?"
     verb = speaker.pick(SURE)
     person = "person" in verb.kinds and speaker.random() < 0.5
     if verb.german_preposition or (not person and (verb.case != ACCUSATIVE or not verb.kinds - {"person"})):
@@ -237,7 +240,7 @@ def who_question(speaker: Speaker) -> SentencePair:
         Complement(verb, join(verb.preposition, verb.particle)), speaker.somebody(), tense, denied=False, adverbs=0.3
     )
     word, wort = ("who", "wen" if verb.case == ACCUSATIVE else "wem") if person else ("what", "was")
-    return f"{clause.asked(word)}?", f"{clause.verb_first(wort)}?"
+    return f"{clause.question(word)}?", f"{clause.verb_first(wort)}?"
 
 
 def existence(speaker: Speaker) -> SentencePair:
@@ -272,7 +275,7 @@ def circumstance(speaker: Speaker) -> SentencePair:
         when = speaker.phrase(speaker.pick(EVENTS), case)
         first = f"{english} {when.english}", f"{german} {when.german}"
     clause = speaker.clause(speaker.somebody(), tense, adverbs=0.2)
-    return f"{first[0]}, {clause.said()}.", f"{clause.verb_second(first[1])}."
+    return f"{first[0]}, {clause.statement()}.", f"{clause.verb_second(first[1])}."
 
 
 SENTENCES: tuple[tuple[Callable[[Speaker], SentencePair], int], ...] = (

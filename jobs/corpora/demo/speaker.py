@@ -312,8 +312,8 @@ class Speaker:
             surface = self.phrase(self.pick(SURFACES), DATIVE, plain=True)
             forms = lexicon.RESTING["upright" if "upright" in noun.kinds else "flat"][tense == "past"]
             finite = forms.split()[subject.person == SEVERAL]
-            said = f"on {surface.english}"
-            return Clause(subject, f"{english} {said}", english, said, finite, f"auf {surface.german}", "", finite)
+            phrase = f"on {surface.english}"
+            return Clause(subject, f"{english} {phrase}", english, phrase, finite, f"auf {surface.german}", "", finite)
         adjective = self.until(
             lambda made: made is not None and made.english not in subject.english,
             lambda: self.combine(ADJECTIVES_OF[noun]),
@@ -323,11 +323,11 @@ class Speaker:
         if chance < 0.25 and adjective.english in COMPARATIVES:
             more, mehr = COMPARATIVES[adjective.english]
             other = self.phrase(self.pick(of_kind(adjective.kinds & noun.kinds)), NOMINATIVE, plain=True)
-            said, gesagt = f"{more} than {other.english}", f"{mehr} als {other.german}"
+            phrase, german_phrase = f"{more} than {other.english}", f"{mehr} als {other.german}"
         else:
             degree = self.pick((("", ""), ("", ""), ("very", "sehr"), ("too", "zu"), ("not", "nicht")))
-            said, gesagt = join(degree[0], adjective.english), join(degree[1], adjective.german)
-        return Clause(subject, f"{english} {said}", english, said, german, gesagt, "", german)
+            phrase, german_phrase = join(degree[0], adjective.english), join(degree[1], adjective.german)
+        return Clause(subject, f"{english} {phrase}", english, phrase, german, german_phrase, "", german)
 
     def relative(self, phrase: Phrase, tense: str) -> tuple[str, str]:
         """who bought the dog; that the woman waits for"""
@@ -339,14 +339,14 @@ class Speaker:
                 "who" if kind == "person" else "that", RELATIVES[phrase.form][0], phrase.form, phrase.person, noun
             )
             inner = self.clause(word, tense, kind, adverbs=0.2)
-            return inner.said(), f", {inner.verb_last('')},"
+            return inner.statement(), f", {inner.verb_last('')},"
         subject = self.somebody(plain=True)
         verb = self.pick([verb for verb in VERBS_OF[noun] if not is_unsaid(verb, subject.person, tense)])
         early = REFLEXIVE.get(subject.german, "sich") if verb.reflexive else ""
         gap = Complement(verb, join(verb.preposition, verb.particle), early)
         inner = self.around(gap, subject, tense, denied=False, adverbs=0.3)
         which = join(verb.german_preposition, RELATIVES[phrase.form][verb.case])
-        return f"that {inner.said()}", f", {inner.verb_last(which)},"
+        return f"that {inner.statement()}", f", {inner.verb_last(which)},"
 
     def about(self, phrase: Phrase, tense: str, subject: Phrase, but: Verb) -> Clause:
         """A clause in which somebody does something else to what was spoken of: because he bought it."""

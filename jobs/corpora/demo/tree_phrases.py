@@ -67,8 +67,8 @@ class Phrase(NamedTuple):
     noun: Noun | None = None
 
 
-def leaf(said: str) -> Leaf:
-    tag, word = said.split()
+def leaf(tagged: str) -> Leaf:
+    tag, word = tagged.split()
     return Leaf(tag, word)
 
 
@@ -104,10 +104,10 @@ class Grammar:
         if self.may(0.05) and not plain:
             owner = node("NP", "DT the", Leaf("NN", self.pick(known.PERSONS).english[0]), "POS 's")
             return Phrase(node("NP", owner, described, word), many, noun)
-        said = self.pick(determiners)
-        if said == "DT a" and (described or word).word[0] in "aeiou":
-            said = "DT an"
-        return Phrase(node("NP", said, described, word), many, noun)
+        determiner = self.pick(determiners)
+        if determiner == "DT a" and (described or word).word[0] in "aeiou":
+            determiner = "DT an"
+        return Phrase(node("NP", determiner, described, word), many, noun)
 
     def phrase(self, noun: Noun, depth: int) -> Phrase:
         """With what tells which one is meant, or with another one."""

@@ -70,11 +70,11 @@ def joined(say: Grammar) -> Tree:
 def quotation(say: Grammar) -> Tree:
     """`` I slept , '' said Anna ."""
     who = say.somebody(0)
-    said = node("VP", f"VBD {say.pick(('said', 'asked', 'answered', 'thought'))}")
+    speech = node("VP", f"VBD {say.pick(('said', 'asked', 'answered', 'thought'))}")
     inner = say.clause(1)
     if say.may(0.5):
-        return node("SINV", "`` ``", inner, COMMA, "'' ''", said, who.tree, full_stop())
-    verb = node("VP", *said.children, COMMA, "`` ``", inner)
+        return node("SINV", "`` ``", inner, COMMA, "'' ''", speech, who.tree, full_stop())
+    verb = node("VP", *speech.children, COMMA, "`` ``", inner)
     return node("S", who.tree, verb, full_stop(), "'' ''")
 
 
@@ -86,10 +86,10 @@ def question(say: Grammar) -> Tree:
         return node("SQ", BE["present", who.plural], who.tree, say.quality(1), ". ?")
     verb, rest = say.complement(1)
     tense = say.pick(("past", "present", "perfect", "future", "can", "must"))
-    asked = (say.helper(tense, who.plural), who.tree, node("VP", say.form(verb, tense), *rest))
+    inverted = (say.helper(tense, who.plural), who.tree, node("VP", say.form(verb, tense), *rest))
     if word is None:
-        return node("SQ", *asked, ". ?")
-    return node("SBARQ", node("WHADVP", f"WRB {word}"), node("SQ", *asked), ". ?")
+        return node("SQ", *inverted, ". ?")
+    return node("SBARQ", node("WHADVP", f"WRB {word}"), node("SQ", *inverted), ". ?")
 
 
 def who_question(say: Grammar) -> Tree:
@@ -102,8 +102,8 @@ def who_question(say: Grammar) -> Tree:
     phrase = node("VP", say.form(verb, tense), say.particle(verb), gap, say.adverbial())
     word = say.pick(("WP who",) if verb.kinds == {"person"} else ("WP what", "WP what", "WDT which"))
     which = Leaf("NN", say.pick(known.OBJECTS_OF[verb][0]).english[0]) if word == "WDT which" else None
-    asked = node("SQ", say.helper(tense, who.plural), who.tree, phrase)
-    return node("SBARQ", node("WHNP", word, which), asked, ". ?")
+    inverted = node("SQ", say.helper(tense, who.plural), who.tree, phrase)
+    return node("SBARQ", node("WHNP", word, which), inverted, ". ?")
 
 
 def existence(say: Grammar) -> Tree:

@@ -110,5 +110,5 @@ async def answer(service: Service, fields: dict[str, Any], sources: list[str]) -
         found["alternatives"] = [list(result.alternatives) for result in results]
     if not several:
         found = {name: value[0] for name, value in found.items()}
-    said = [sentence for result in results for sentence in result.warnings]
-    return found | ({"warnings": said} if said else {})
+    sentences = [sentence for result in results for sentence in result.warnings]
+    return found | ({"warnings": sentences} if sentences else {})

@@ -123,27 +123,27 @@ class Service:
         return replace(usual, beam=beam, alpha=alpha, n_best=n_best)
 
     async def translate(self, model: ServedModel, text: str, html: bool, search: SearchConfig) -> TextResult:
-        ways = Ways(self.models, model.name)
+        calls = ModelCalls(self.models, model.name)
         if model.parses:
             parts = spans(clean(text), html)
             results = await self.sentences(model, [part.text for part in parts if part.translate], search)
-            whole = await joined(parts, results, ways.sentences, ways.attend)
+            whole = await joined(parts, results, calls.sentences, calls.attention)
             return TextResult(whole, (), tuple(results), warnings(results))
-        result = await translate_text(text, html, search, ways.sentences, ways.attend)
+        result = await translate_text(text, html, search, calls.sentences, calls.attention)
         self.metrics.loops.labels(model.name).inc(sum(sentence.loops for sentence in result.sentences))
         return result
 
     async def sentences(self, model: ServedModel, sources: list[str], search: SearchConfig) -> list[SentenceResult]:
         """Each sentence's translations. A tree is over all words of its sentence: nothing is lost, nothing put back."""
-        ways = Ways(self.models, model.name)
+        calls = ModelCalls(self.models, model.name)
         if model.parses:
-            found = await ways.sentences(sources, search)
+            found = await calls.sentences(sources, search)
             return [SentenceResult(source, some) for source, some in zip(sources, found, strict=True)]
-        return await translate_sentences(sources, search, ways.sentences, ways.attend)
+        return await translate_sentences(sources, search, calls.sentences, calls.attention)
 
 
-class Ways:
-    """A model's ways to translate and to attend, for a text that is put together here."""
+class ModelCalls:
+    """A model's translations and attention, for a text that is put together here."""
 
     def __init__(self, models: Models, name: str) -> None:
         self.models, self.name = models, name
@@ -151,7 +151,7 @@ class Ways:
     async def sentences(self, some: Sequence[str], how: SearchConfig) -> list[Alternatives]:
         return await self.models.translate(self.name, some, how)
 
-    async def attend(self, source: str, target: str) -> dict[str, Any]:
+    async def attention(self, source: str, target: str) -> dict[str, Any]:
         return await self.models.attention(self.name, source, target)
 
 

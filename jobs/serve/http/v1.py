@@ -17,7 +17,7 @@ from jobs.serve.http.admission import Refused
 from jobs.serve.http.fields import choice_field, flag_field, text_field
 from jobs.serve.http.metrics import CONTENT_TYPE
 from jobs.serve.http.schemas import V1_ATTENTION, V1_TRANSLATE, described
-from jobs.serve.http.service import Service, Ways, key_of
+from jobs.serve.http.service import ModelCalls, Service, key_of
 from jobs.serve.settings import LANGUAGE_NAMES, ServedModel
 from jobs.serve.text_pieces.spans import spans
 from jobs.serve.text_pieces.whole_text import (
@@ -29,7 +29,7 @@ from jobs.serve.text_pieces.whole_text import (
 )
 from jobs.serve.trees import picture, tree_of
 
-WATCHED = 12  # sentences of a text whose search is shown; those behind them are translated in batches
+SEARCHES_SHOWN = 12  # sentences of a text whose search is shown; those behind them are translated in batches
 SENTENCE = 1_000  # characters of a sentence whose attention is asked for
 
 
@@ -44,12 +44,12 @@ def router(service: Service) -> APIRouter:
         streamed = "text/event-stream" in request.headers.get("accept", "")
         async with contextlib.AsyncExitStack() as held:
             fields = await held.enter_async_context(service.request(request))
-            asked = Asked(service, fields)
+            wanted = TranslateRequest(service, fields)
             if streamed or flag_field(fields, "stream"):
                 return StreamingResponse(
-                    events(service, asked), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+                    events(service, wanted), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
                 )
-            return JSONResponse(await whole(service, asked))
+            return JSONResponse(await whole(service, wanted))
 
     @routes.post("/v1/attention", summary="Who looks at whom in one sentence", openapi_extra=described(V1_ATTENTION))
     async def attention(request: Request) -> JSONResponse:
@@ -95,7 +95,7 @@ def require_tree(text: str) -> None:
         raise Refused(400, str(error)) from error
 
 
-class Asked:
+class TranslateRequest:
     """A checked request to /v1/translate."""
 
     def __init__(self, service: Service, fields: dict[str, Any]) -> None:
@@ -111,25 +111,25 @@ class Asked:
         self.picture = flag_field(fields, "picture") and self.model.parses
 
 
-async def whole(service: Service, asked: Asked) -> dict[str, Any]:
+async def whole(service: Service, wanted: TranslateRequest) -> dict[str, Any]:
     """The answer at once."""
     started = time.perf_counter()
-    result = await service.translate(asked.model, asked.text, asked.html, asked.search)
+    result = await service.translate(wanted.model, wanted.text, wanted.html, wanted.search)
     sentences = []
     for number, sentence in enumerate(result.sentences):
         found = described_sentence(sentence)
-        if number < WATCHED and asked.attention:
+        if number < SEARCHES_SHOWN and wanted.attention:
             found["attention"] = await service.models.attention(
-                asked.model.name, sentence.source, sentence.alternatives[0].text
+                wanted.model.name, sentence.source, sentence.alternatives[0].text
             )
-        if number < WATCHED and asked.picture:
+        if number < SEARCHES_SHOWN and wanted.picture:
             found["picture"] = picture(sentence.alternatives[0].text)
-        if number < WATCHED and asked.steps:
-            async for event in service.models.stream(asked.model.name, sentence.source, asked.search):
+        if number < SEARCHES_SHOWN and wanted.steps:
+            async for event in service.models.stream(wanted.model.name, sentence.source, wanted.search):
                 found["search"] = event.get("steps")
         sentences.append(found)
     return {
-        "model": asked.model.name,
+        "model": wanted.model.name,
         "translation": result.text,
         "alternatives": list(result.alternatives),
         "sentences": sentences,
@@ -155,34 +155,34 @@ def event(name: str, data: dict[str, Any]) -> str:
     return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
-async def events(service: Service, asked: Asked) -> AsyncIterator[str]:
+async def events(service: Service, wanted: TranslateRequest) -> AsyncIterator[str]:
     """The answer as it is made: `start`, then for each sentence `words` many times and `sentence`, at last `done`."""
     started = time.perf_counter()
-    parts, ways = spans(asked.text, asked.html), Ways(service.models, asked.model.name)
-    start = {"model": asked.model.name, "beam": asked.search.beam, "alpha": asked.search.alpha}
+    parts, calls = spans(wanted.text, wanted.html), ModelCalls(service.models, wanted.model.name)
+    start = {"model": wanted.model.name, "beam": wanted.search.beam, "alpha": wanted.search.alpha}
     yield event("start", {**start, "spans": [[part.text, part.translate] for part in parts]})
     results: list[SentenceResult] = []
     sources = [part.text for part in parts if part.translate]
     try:
         async with service.place():
-            for number, source in enumerate(sources[:WATCHED]):
-                async for found in watched(service, asked, source):
+            for number, source in enumerate(sources[:SEARCHES_SHOWN]):
+                async for found in sentence_events(service, wanted, source):
                     if isinstance(found, str):
                         yield event("words", {"sentence": number, "text": found})
                     else:
                         result, steps = found
                         results.append(result)
-                        extra = {"search": steps} if asked.steps else {}
-                        if asked.picture:
+                        extra = {"search": steps} if wanted.steps else {}
+                        if wanted.picture:
                             extra["picture"] = picture(result.alternatives[0].text)
                         yield event("sentence", {"sentence": number, **described_sentence(result), **extra})
-            for result in await service.sentences(asked.model, sources[WATCHED:], asked.search):
+            for result in await service.sentences(wanted.model, sources[SEARCHES_SHOWN:], wanted.search):
                 results.append(result)
                 yield event("sentence", {"sentence": len(results) - 1, **described_sentence(result)})
         yield event(
             "done",
             {
-                "translation": await joined(parts, results, ways.sentences, ways.attend),
+                "translation": await joined(parts, results, calls.sentences, calls.attention),
                 "warnings": list(warnings(results)),
                 "seconds": round(time.perf_counter() - started, 4),
             },
@@ -191,16 +191,18 @@ async def events(service: Service, asked: Asked) -> AsyncIterator[str]:
         yield event("error", {"error": refused.sentence})
 
 
-async def watched(service: Service, asked: Asked, source: str) -> AsyncIterator[str | tuple[SentenceResult, Any]]:
+async def sentence_events(
+    service: Service, wanted: TranslateRequest, source: str
+) -> AsyncIterator[str | tuple[SentenceResult, Any]]:
     """One sentence: its words as they come, then its translations and every step of the search."""
-    wide = replace(asked.search, n_best=asked.search.beam)
-    async for found in service.models.stream(asked.model.name, source, wide):
+    wide = replace(wanted.search, n_best=wanted.search.beam)
+    async for found in service.models.stream(wanted.model.name, source, wide):
         if "text" in found:
             yield found["text"]
             continue
-        kept = found["alternatives"] if asked.model.parses else with_protected_kept(source, found["alternatives"])
+        kept = found["alternatives"] if wanted.model.parses else with_protected_kept(source, found["alternatives"])
         if kept is None:
-            (result,) = await service.sentences(asked.model, [source], asked.search)
+            (result,) = await service.sentences(wanted.model, [source], wanted.search)
         else:
-            result = SentenceResult(source, kept[: asked.search.n_best])
+            result = SentenceResult(source, kept[: wanted.search.n_best])
         yield result, found["steps"]

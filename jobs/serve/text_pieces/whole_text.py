@@ -21,7 +21,7 @@ from transformer.translator import Alternative
 
 Alternatives = tuple[Alternative, ...]
 TranslateSentences = Callable[[Sequence[str], SearchConfig], Awaitable[list[Alternatives]]]
-Attend = Callable[[str, str], Awaitable[dict[str, Any]]]  # a source and its translation: their attention
+AttentionOf = Callable[[str, str], Awaitable[dict[str, Any]]]  # a source and its translation: their attention
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def with_protected_kept(source: str, alternatives: Alternatives) -> Alternatives
 
 
 async def translate_sentences(
-    sentences: Sequence[str], search: SearchConfig, translate: TranslateSentences, attend: Attend
+    sentences: Sequence[str], search: SearchConfig, translate: TranslateSentences, attention: AttentionOf
 ) -> list[SentenceResult]:
     """Each sentence's translations; where a placeholder or a number was lost, it is put back."""
     # with something to protect, every hypothesis of the beam is a chance to find it kept
@@ -74,19 +74,19 @@ async def translate_sentences(
     for source, alternatives in zip(sentences, found, strict=True):
         kept = with_protected_kept(source, alternatives)
         if kept is None:
-            results.append(SentenceResult(source, (await _repaired(source, translate, attend),), repaired=True))
+            results.append(SentenceResult(source, (await _repaired(source, translate, attention),), repaired=True))
         else:
             results.append(SentenceResult(source, kept[: search.n_best]))
     return results
 
 
-async def _repaired(source: str, translate: TranslateSentences, attend: Attend) -> Alternative:
+async def _repaired(source: str, translate: TranslateSentences, attention: AttentionOf) -> Alternative:
     """A sentence translated without its placeholders and numbers, which are put back where attention has them."""
     bare, units = taken_out(source)
     if LETTER.search(bare) and len(bare) <= LONGEST:
         ((best, *_),) = await translate([bare], SearchConfig())
         if best.text.strip():
-            text = put_back(best.text, word_links(await attend(bare, best.text)), units)
+            text = put_back(best.text, word_links(await attention(bare, best.text)), units)
             if protected.keeps(source, text):
                 return Alternative(text, best.score, best.tokens)
     return await _around(source, translate)
@@ -107,12 +107,12 @@ async def _around(source: str, translate: TranslateSentences) -> Alternative:
 
 
 async def translate_text(
-    text: str, html: bool, search: SearchConfig, translate: TranslateSentences, attend: Attend
+    text: str, html: bool, search: SearchConfig, translate: TranslateSentences, attention: AttentionOf
 ) -> TextResult:
     """Translate a text; `search.n_best` versions of it, the k-th made of each sentence's k-th best."""
     parts = spans(clean(text), html)
-    results = await translate_sentences([part.text for part in parts if part.translate], search, translate, attend)
-    versions = [await joined(parts, results, translate, attend, version) for version in range(search.n_best)]
+    results = await translate_sentences([part.text for part in parts if part.translate], search, translate, attention)
+    versions = [await joined(parts, results, translate, attention, version) for version in range(search.n_best)]
     distinct = tuple(version for version in dict.fromkeys(versions[1:]) if version != versions[0])
     return TextResult(versions[0], distinct, tuple(results), warnings(results))
 
@@ -121,7 +121,7 @@ async def joined(
     parts: Sequence[Span],
     results: Sequence[SentenceResult],
     translate: TranslateSentences,
-    attend: Attend,
+    attention: AttentionOf,
     version: int = 0,
 ) -> str:
     """The text again, each sentence by its `version`-th translation, or its best where it has fewer."""
@@ -133,13 +133,13 @@ async def joined(
             continue
         alternatives = next(found).alternatives
         chosen = alternatives[version if version < len(alternatives) else 0].text
-        out.append(await _tagged(part, chosen, translate, attend) if part.tags else part.written(chosen))
+        out.append(await _tagged(part, chosen, translate, attention) if part.tags else part.written(chosen))
     return "".join(out)
 
 
-async def _tagged(part: Span, translation: str, translate: TranslateSentences, attend: Attend) -> str:
+async def _tagged(part: Span, translation: str, translate: TranslateSentences, attention: AttentionOf) -> str:
     """A sentence of HTML with the tags inside it: where attention puts them, or between parts translated alone."""
-    links = word_links(await attend(part.text, translation)) if translation.strip() else []
+    links = word_links(await attention(part.text, translation)) if translation.strip() else []
     whole = with_tags(part.text, part.tags, translation, links, part.written)
     if whole is not None:
         return whole
@@ -156,10 +156,10 @@ async def _tagged(part: Span, translation: str, translate: TranslateSentences, a
 
 def warnings(results: Sequence[SentenceResult]) -> tuple[str, ...]:
     """What a reader should know of the sentences."""
-    said = []
+    found = []
     for number, result in enumerate(results, start=1):
         if result.loops:
-            said.append(f"The translation of sentence {number} repeats itself: the model was caught in a loop.")
+            found.append(f"The translation of sentence {number} repeats itself: the model was caught in a loop.")
         if result.repaired:
-            said.append(f"The model lost a placeholder or number of sentence {number}, and it was put back.")
-    return tuple(said)
+            found.append(f"The model lost a placeholder or number of sentence {number}, and it was put back.")
+    return tuple(found)
