@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import re
+import tarfile
 import tracemalloc
 import zipfile
 from collections import Counter
@@ -183,13 +184,45 @@ def test_text_that_begins_like_a_compressed_file_is_text(text: bytes) -> None:
     assert list(lines_of(io.BytesIO(text), "text")) == text.splitlines()
 
 
-def test_an_archive_is_no_text() -> None:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("a.en", "one\ntwo\n" * 100)
-    for data in (packed.getvalue(), packed.getvalue()[:50]):
-        with pytest.raises(UserError, match="zip archive"):
-            list(lines_of(io.BytesIO(data), "text.en"))
+def packed_text(form: str) -> bytes:
+    """Lines of text in a tar of this form, or in a zip."""
+    packed, text = io.BytesIO(), b"one\ntwo\n" * 100
+    if form == "zip":
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("a.en", text)
+        return packed.getvalue()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        entry = tarfile.TarInfo("a.en")
+        entry.size = len(text)
+        tar.addfile(entry, io.BytesIO(text))
+    if form == "v7":  # without the mark at byte 257: the checksum alone tells
+        header = bytearray(packed.getvalue()[:257] + bytes(255))
+        header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * 32 + sum(header[156:]))
+        return bytes(header) + packed.getvalue()[512:]
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (packed_text("zip"), "zip archive"),
+        (packed_text("zip")[:50], "zip archive"),
+        (packed_text("tar"), "tar archive"),
+        (packed_text("v7"), "tar archive"),
+        (gzip.compress(packed_text("tar")), "tar archive"),
+        (gzip.compress(packed_text("zip")), "zip archive"),
+        (gzip.compress(gzip.compress(b"one\n")), "compressed twice"),
+        (b"\x28\xb5\x2f\xfd\x04\x58and so on", "zstd archive"),
+        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "PDF"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"),
+        ("one\n".encode("utf-32"), "iconv -f UTF-32"),
+    ],
+    ids=["zip", "cut zip", "tar", "v7", "tar.gz", "zip.gz", "gz.gz", "zstd", "pdf", "lfs", "utf-32"],
+)
+def test_an_archive_is_no_text(data: bytes, words: str) -> None:
+    """A tar would be read with its first line lost and all others kept."""
+    with pytest.raises(UserError, match=words):
+        list(lines_of(io.BytesIO(data), "text.en"))
 
 
 def test_bzip2_damage_is_a_sentence() -> None:

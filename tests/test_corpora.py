@@ -114,6 +114,7 @@ def test_what_cannot_be_a_corpus_gets_a_sentence(
     ("source", "target", "words"),
     [
         (b"one\ntwo\n", b"one\ntwo\n", "2 of 2 pairs of .*text.en and .*text.de have the same text on both sides"),
+        (b"one\rtwo\r", b"eins\rzwei\r", "1 of 1 lines of .*text.en and .*text.de have other line breaks inside"),
         (b"one\r\ntwo\r\n", b"eins\nzwei\n", "text.en ends its lines with CR LF, the other side does not"),
     ],
 )

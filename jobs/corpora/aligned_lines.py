@@ -12,6 +12,7 @@ import contextlib
 import gzip
 import lzma
 import re
+import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -36,8 +37,23 @@ COMPRESSED: Sequence[tuple[re.Pattern[bytes], Callable[..., Any]]] = (
     (re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), bz2.open),  # a block, or the end of an empty file
     (re.compile(rb"\xfd7zXZ\0"), lzma.open),
 )
-ARCHIVES = {b"PK\3\4": "zip", b"PK\5\6": "zip", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!\x1a\7": "rar"}
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+ARCHIVES = {
+    "zip": rb"PK(\x03\x04|\x05\x06)",
+    "7z": rb"7z\xbc\xaf\x27\x1c",
+    "rar": rb"Rar!\x1a\x07",
+    "zstd": rb"\x28\xb5\x2f\xfd",
+}
+UTF_16, UTF_32 = rb"\xff\xfe|\xfe\xff", rb"\xff\xfe\x00\x00|\x00\x00\xfe\xff"
+NO_TEXT: Sequence[tuple[re.Pattern[bytes], str]] = (  # by what it begins with; the first that fits
+    (re.compile(UTF_32), "UTF-32, not UTF-8. Convert it: iconv -f UTF-32 -t UTF-8."),
+    (re.compile(UTF_16), "UTF-16, not UTF-8. Convert it: iconv -f UTF-16 -t UTF-8."),
+    (re.compile(rb"%PDF-\d\.\d"), "a PDF, not a text: take its sentences out first."),
+    (re.compile(rb"version https://git-lfs"), "a pointer of Git LFS, not the text: `git lfs pull` fetches that."),
+    *(
+        (re.compile(pattern), f"a {kind} archive, or what is left of one, not a text: unpack it first.")
+        for kind, pattern in ARCHIVES.items()
+    ),
+)
 INVISIBLE = re.compile("[\\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]*")  # nothing that can be seen
 BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # where some readers end a line; to us a blank
 BYTE_ORDER_MARK = "\ufeff"
@@ -103,9 +119,11 @@ def readable(line: Line) -> str:
 class Peekable:
     """A stream whose first bytes may be looked at before they are read."""
 
-    def __init__(self, stream: IO[bytes], size: int = 10) -> None:
+    def __init__(self, stream: IO[bytes], size: int = 24) -> None:
         self.stream = stream
-        self.head = stream.read(size)
+        self.head = b""
+        while len(self.head) < size and (more := stream.read(size - len(self.head))):
+            self.head += more
 
     def read(self, size: int = -1) -> bytes:
         if not self.head:
@@ -123,15 +141,36 @@ class Peekable:
 def plain(stream: IO[bytes], name: str) -> IO[bytes]:
     """The text itself, if it is compressed; that is seen from its first bytes, not from its name."""
     peekable = Peekable(stream)
-    if peekable.head.startswith(UTF_16):
-        raise UserError(f"{name} is UTF-16, not UTF-8. Convert it: iconv -f UTF-16 -t UTF-8.")
-    for magic, kind in ARCHIVES.items():
-        if peekable.head.startswith(magic):
-            raise UserError(f"{name} is a {kind} archive, or what is left of one, not a text: unpack it first.")
+    refuse_no_text(peekable.head, name)
     for pattern, opener in COMPRESSED:
         if pattern.match(peekable.head):
             return cast(IO[bytes], opener(peekable, "rb"))
     return cast(IO[bytes], peekable)
+
+
+def refuse_no_text(head: bytes, name: str) -> None:
+    for pattern, sentence in NO_TEXT:
+        if pattern.match(head):
+            raise UserError(f"{name} is {sentence}")
+
+
+def refuse_packed(head: bytes, name: str) -> None:
+    """What a compressed file holds may be no text either; a tar would lose its first line and keep the others."""
+    refuse_no_text(head, name)
+    if is_tar(head):
+        raise UserError(f"{name} is a tar archive, not a text: unpack it first.")
+    if any(pattern.match(head) for pattern, _ in COMPRESSED):
+        raise UserError(f"{name} is compressed twice: unpack it once.")
+
+
+def is_tar(head: bytes) -> bool:
+    if head[257:262] == b"ustar":
+        return True
+    try:  # of before 1988: by its checksum
+        tarfile.TarInfo.frombuf(head, "utf-8", "replace")
+    except tarfile.HeaderError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -172,7 +211,9 @@ def lines(stream: IO[bytes], *, longest: int = LONGEST_LINE) -> Iterator[Line]:
 def lines_of(stream: IO[bytes], name: str) -> Iterator[Line]:
     """The lines of a text that may be compressed."""
     with complaining(name):
-        yield from lines(plain(stream, name))
+        text = Peekable(plain(stream, name), tarfile.BLOCKSIZE)
+        refuse_packed(text.head, name)
+        yield from lines(cast(IO[bytes], text))
 
 
 def text_of(line: bytes) -> str:

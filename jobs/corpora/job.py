@@ -128,6 +128,11 @@ def warnings_of(tally: TaskReport) -> Iterator[str]:
     source, target = tally["sides"]
     if tally["same"] > SUSPICIOUS * tally["kept"]:
         yield f"{tally['same']:,} of {tally['kept']:,} pairs of {source} and {target} have the same text on both sides."
+    if tally["repaired"] > SUSPICIOUS * tally["kept"]:
+        yield (
+            f"{tally['repaired']:,} of {tally['kept']:,} lines of {source} and {target} have other line breaks inside, "
+            "such as CR alone: a line ends at LF only, and these were taken as blanks."
+        )
     for side, other in ((0, 1), (1, 0)):
         if tally["crlf"][side] > SUSPICIOUS * tally["kept"] > tally["crlf"][other]:
             yield f"{tally['sides'][side]} ends its lines with CR LF, the other side does not: taken as line ends."
