@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
-from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require
+from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require, require_seed
 from transformer.parsing.tree_symbols import Tags
 
 WHERE = {"identity": "where"}
@@ -64,6 +64,7 @@ class DemoCorpus(Corpus):
     target_language: str = "de"
 
     def __post_init__(self) -> None:
+        require_seed("corpus.seed", self.seed)
         require(self.pairs >= 1, f"a corpus needs at least one pair, not {self.pairs}")
 
     def known_pairs(self) -> int | None:
@@ -180,6 +181,7 @@ class DemoTreesCorpus(Corpus):
     target_language: str = "trees"
 
     def __post_init__(self) -> None:
+        require_seed("corpus.seed", self.seed)
         require(self.trees >= 1, f"a treebank needs at least one tree, not {self.trees}")
 
     def known_pairs(self) -> int | None:
@@ -202,6 +204,8 @@ class VocabularyConfig:
     seed: int = 1
 
     def __post_init__(self) -> None:
+        require_seed("vocabulary.seed", self.seed)
+        require(self.size <= 1_000_000, f"vocabulary.size must be at most 1,000,000, not {self.size:,}")
         require(self.size >= 300, f"vocabulary.size must be at least 300 (256 bytes and the letters), not {self.size}")
         require(self.sample_pairs >= 1, f"vocabulary.sample_pairs must be at least 1, not {self.sample_pairs}")
 
@@ -245,6 +249,7 @@ class ShardConfig:
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
 
     def __post_init__(self) -> None:
+        require_seed("shards.seed", self.seed)
         require(
             self.micro_batch_tokens >= 16, f"shards.micro_batch_tokens must be >= 16, not {self.micro_batch_tokens}"
         )
@@ -284,6 +289,11 @@ class ScoreConfig:
     lines: int | None = None  # that the test set must have; none: as the corpus says
     bootstrap: int = 1_000  # resamples for the confidence interval
     seed: int = 12_345  # of the resamples
+
+    def __post_init__(self) -> None:
+        require(self.lines is None or self.lines >= 1, f"scoring.lines must be at least 1, not {self.lines}")
+        require(self.bootstrap >= 1, f"scoring.bootstrap must be at least 1 (no interval), not {self.bootstrap}")
+        require_seed("scoring.seed", self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)

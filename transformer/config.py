@@ -15,6 +15,7 @@ from typing import Any, Literal
 PAD, UNKNOWN, START, END = 0, 1, 2, 3  # subword ids that mean the same in every vocabulary
 CONFIG, WEIGHTS, SUBWORDS = "config.json", "model.safetensors", "subwords.model"
 MODEL_FILES = (CONFIG, WEIGHTS, SUBWORDS)  # of a model directory
+MOST = {"layers": 1_000, "d_model": 100_000, "d_ff": 1_000_000, "num_heads": 10_000, "max_positions": 1_000_000}
 IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", types.NoneType: "none"}
 
 
@@ -38,6 +39,10 @@ def require_types(config: Any, section: str) -> None:
             right = right and not (isinstance(value, float) and not math.isfinite(value))
             wanted = " or ".join(IN_WORDS[kind] for kind in choices)
         require(right, f"{section}.{name} must be {wanted}, not {value!r}")
+
+
+def require_seed(name: str, value: int) -> None:
+    require(0 <= value < 2**64, f"{name} must be from 0 to 2**64 - 1, not {value}")
 
 
 def require_probability(name: str, value: float) -> None:
@@ -66,7 +71,7 @@ class ModelConfig:
         require_types(self, "model")
         for name in ("layers", "d_model", "d_ff", "num_heads", "max_positions"):
             require(getattr(self, name) >= 1, f"model.{name} must be at least 1, not {getattr(self, name)}")
-        for name, most in (("layers", 1_000), ("max_positions", 1_000_000)):
+        for name, most in MOST.items():
             require(getattr(self, name) <= most, f"model.{name} must be at most {most:,}, not {getattr(self, name):,}")
         for name in ("dropout", "attention_dropout", "relu_dropout"):
             require_probability(f"model.{name}", getattr(self, name))
@@ -113,6 +118,7 @@ class TrainingConfig:
             "steps", "tokens_per_update", "warmup", "checkpoint_every", "keep_checkpoints", "dev_every", "log_every",
         ):  # fmt: skip
             require(getattr(self, name) >= 1, f"training.{name} must be at least 1, not {getattr(self, name)}")
+        require_seed("training.seed", self.seed)
         require(self.learning_rate > 0, f"training.learning_rate must be above 0, not {self.learning_rate}")
         require(self.epsilon > 0, f"training.epsilon must be above 0, not {self.epsilon}")
         for name in ("beta1", "beta2", "label_smoothing"):

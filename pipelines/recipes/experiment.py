@@ -6,7 +6,7 @@ The sections are what `--set section.field=value` reaches. Every default is the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -27,7 +27,7 @@ from jobs.errors import UserError, refuse_unknown
 from pipelines.recipes.language_pairs import PAIRS, PROFILES, Profile, VocabularyKind
 from pipelines.recipes.settings import FILE, a_file
 from pipelines.steps import stages
-from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require
+from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require, require_seed
 
 
 class Text(ABC):
@@ -60,6 +60,11 @@ class Text(ABC):
         return False
 
 
+def require_some(text: Text, fields: Sequence[str]) -> None:
+    for name in fields:
+        require(getattr(text, name) >= 1, f"corpus.{name} must be at least 1, not {getattr(text, name)}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class VocabularySettings:
     """The section `vocabulary`. `kind` and `size` are the corpus's own (section 5.1) unless they are set."""
@@ -90,6 +95,10 @@ class DemoText(Text):
     dev_pairs: int = 500  # to watch training with
     test_pairs: int = 1_000  # to score
     seed: int = 1  # of the sentences
+
+    def __post_init__(self) -> None:
+        require_some(self, ("train_pairs", "dev_pairs", "test_pairs"))
+        require_seed("corpus.seed", self.seed)
 
     def corpora(self) -> Mapping[str, Corpus]:
         return {
@@ -226,8 +235,12 @@ def row(
     if experiment.corpus.is_trees:
         well_formed = TranslateConfig(search=replace(search, well_formed=True))
         trees = stages.Trees(testset, stages.translate(well_formed, model, testset, f"{name} well-formed"))
-    lines = experiment.corpus.lines(scored_on) if experiment.scoring.lines is None else experiment.scoring.lines
-    scoring = replace(experiment.scoring, lines=lines)
+    known, given = experiment.corpus.lines(scored_on), experiment.scoring.lines
+    if known is not None and given not in (None, known):
+        raise UserError(
+            f"scoring.lines={given} would be refused after training: the {scored_on} set has {known:,} lines."
+        )
+    scoring = replace(experiment.scoring, lines=known if given is None else given)
     return stages.Row(
         name=name,
         corpora=texts["train"],

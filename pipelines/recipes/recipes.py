@@ -50,7 +50,11 @@ class Recipe:
         """The last step of this recipe, with `section.field=value` changes put in."""
         changes = tuple(changes)
         choice = replace(choice or Choice(), changes=changes)
-        return self.build(self, settings.apply(self.experiment, changes), choice)
+        experiment = settings.apply(self.experiment, changes)
+        try:
+            return self.build(self, experiment, choice)
+        except ValueError as error:  # of settings that only together are out of range
+            raise UserError(f"{self.name}: {error}.") from error
 
 
 def single(recipe: Recipe, experiment: Experiment, choice: Choice) -> Step:

@@ -10,10 +10,10 @@ from typing import Literal
 from jobs.configs import CleaningConfig, Corpus, DemoTreesCorpus, ShardConfig, TreeCount, TreesCorpus
 from jobs.corpora import tree_files
 from jobs.errors import UserError
-from pipelines.recipes.experiment import Experiment, Text
+from pipelines.recipes.experiment import Experiment, Text, require_some
 from pipelines.recipes.language_pairs import VocabularyKind
 from pipelines.recipes.settings import a_file
-from transformer.config import ModelConfig, SearchConfig, TrainingConfig
+from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require_seed
 from transformer.parsing.tree_symbols import Tags
 
 SPLITS = ("train", "dev", "test")
@@ -148,6 +148,10 @@ class DemoTreesText(TreesText):
     dev_trees: int = 200  # to watch training with
     test_trees: int = 300  # to score
     seed: int = 1  # of the sentences
+
+    def __post_init__(self) -> None:
+        require_some(self, ("train_trees", "dev_trees", "test_trees"))
+        require_seed("corpus.seed", self.seed)
 
     def corpora(self) -> Mapping[str, Corpus]:
         sizes: Mapping[Literal["train", "dev", "test"], int] = {
