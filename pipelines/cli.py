@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -31,7 +32,7 @@ from pipelines.options import (
     add_untracked,
     add_workspace,
 )
-from pipelines.terminal import interrupt, unforeseen
+from pipelines.terminal import interrupt, streams, unforeseen
 from pipelines.terminal.completion import SHELLS
 from pipelines.terminal.environment import call_nobody, keep_ray_private
 from pipelines.terminal.redirect_output import prints_everything
@@ -275,6 +276,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         interrupt.end_soon()
+        streams.make_usable()
     try:
         return _answer(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
@@ -291,7 +293,10 @@ def _answer(given: Sequence[str]) -> int:
         keep_ray_private()
     module, _, function = args.function.partition(":")
     try:
-        return int(getattr(importlib.import_module(f"pipelines.commands.{module}"), function)(args))
+        require_directory()
+        status = int(getattr(importlib.import_module(f"pipelines.commands.{module}"), function)(args))
+        sys.stdout.flush()  # here, where what goes wrong with it can be said
+        return status
     except UserError as error:
         print(f"attn: {error}", file=sys.stderr)
         return 2
@@ -299,10 +304,22 @@ def _answer(given: Sequence[str]) -> int:
         sys.stderr.close()
         return 0
     except Exception as error:  # the one place for what nobody foresaw
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            streams.drop_output()
+            where = error.filename or "where the output goes"
+            print(f"attn: There is no room left ({where}). Free some, and run the same again.", file=sys.stderr)
+            return 2
         if prints_everything(getattr(args, "address", None)):
             print(hidden("".join(traceback.format_exception(error))), file=sys.stderr)
         print(f"attn: {unforeseen.sentence(error, args.command, _logs(args))}", file=sys.stderr)
         return 1
+
+
+def require_directory() -> None:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UserError("The current directory was removed: change to one that exists.") from None
 
 
 def _logs(args: argparse.Namespace) -> Path:

@@ -28,6 +28,9 @@ from pipelines.recipes.recipes import RECIPES
         (["plan", "demo", "--set", "=3"], "section.field=value"),
         (["plan", "demo", "--set", "average.last=9"], "set training.keep_checkpoints=9, too (it is 5)"),
         (["plan", "demo", "--workspace", ""], "--workspace is empty"),
+        (["plan", "demo", "--workspace", "s3:/bucket/attn"], "with two slashes"),
+        (["plan", "demo", "--workspace", "/tmp/what?"], "has a question mark"),
+        (["plan", "demo", "--workspace", "file://"], "names no directory"),
         (["report", "demo"], "is not made yet"),
         (["data", "show", "demo"], "is not made yet"),
     ],
@@ -89,6 +92,8 @@ def test_rows_of_one_s_own_are_a_line_each(tmp_path: Path, capsys: pytest.Captur
     ("line", "says"),
     [
         ('"base" = { model = { d_ff = 8 } }', "the row 'base' is the paper's"),
+        ('"base@seed2" = { model = { d_ff = 8 } }', "no comma and no @seed"),
+        ('"A,B" = { model = { d_ff = 8 } }', "no comma and no @seed"),
         ('"X" = 3', "row 'X' may hold"),
         ('"X" = { model = { d_fff = 8 } }', "Did you mean model.d_ff?"),
         ('"X" = { training = { step = 8 } }', "Did you mean training.steps?"),

@@ -48,6 +48,14 @@ def test_what_was_typed_is_what_the_file_makes(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "w").exists(), "a plan writes nothing into the workspace"
 
 
+def test_a_file_that_windows_wrote_is_the_same_recipe(tmp_path: Path) -> None:
+    """Its editors put a byte order mark in front, and end lines with CR LF."""
+    workspace, text = Workspace(str(tmp_path / "w")), 'recipe = "demo"\n[training]\nsteps = 9\n'
+    for name, data in (("mine", text.encode()), ("theirs", b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())):
+        (tmp_path / f"{name}.toml").write_bytes(data)
+    assert keys(str(tmp_path / "mine.toml"), workspace) == keys(str(tmp_path / "theirs.toml"), workspace)
+
+
 def test_a_copy_in_the_workspace_is_the_same_recipe_and_its_name_is_its_own(tmp_path: Path) -> None:
     file, workspace = tmp_path / "mine.toml", Workspace(str(tmp_path / "w"))
     file.write_text('recipe = "table2"\ntitle = "All \\"four\\""\nrows = ["big-en-fr"]\n[training]\nsteps = 100_000\n')

@@ -32,7 +32,7 @@ def load_profile(name_or_path: str) -> Resources:
     """The profile of that name, or the one in the file at that path."""
     file = _find(name_or_path)
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        table = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UserError(f"The profile {file} cannot be read: {reason_of(error)}.") from error
     except UnicodeDecodeError as error:

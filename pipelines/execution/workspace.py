@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,7 @@ from pipelines.execution.files import FILES, damage, in_words, listing
 from pipelines.steps.step import Step
 
 DEFAULT = "workspace"
+ADDRESS = re.compile(r"(s3|gs|gcs|az|abfs|abfss|http|https|file):")  # of a store, without its two slashes
 AT_ONCE = 32  # requests to an object store
 
 
@@ -28,11 +30,19 @@ class Workspace:
     def __init__(self, uri: str | None = None) -> None:
         if uri is not None and not uri.strip():
             raise UserError("--workspace is empty: name a directory or s3://bucket/attn, or leave it out.")
-        chosen = (uri or os.environ.get("ATTN_WORKSPACE") or DEFAULT).removeprefix("file://")
+        chosen = (uri or os.environ.get("ATTN_WORKSPACE", "").strip() or DEFAULT).removeprefix("file://")
         if "://" in chosen:
             chosen = take_password(chosen)
             if not chosen.partition("://")[2].partition("?")[0].strip("/"):
                 raise UserError(f"The workspace {chosen} names no bucket: s3://bucket/attn would be one.")
+        elif ADDRESS.match(chosen):
+            raise UserError(f"The workspace {chosen} is no address: s3://bucket/attn would be one, with two slashes.")
+        elif not chosen:
+            raise UserError(f"The workspace {uri} names no directory.")
+        elif "?" in chosen:
+            raise UserError(
+                f"The workspace {chosen} has a question mark in its path, which databases take for their own."
+            )
         self.uri = chosen if "://" in chosen else str(Path(chosen).expanduser().absolute())
         self.root = Artifact(self.uri)
 

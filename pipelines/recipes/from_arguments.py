@@ -50,7 +50,7 @@ def choice_of(args: argparse.Namespace) -> Choice:
 def own_rows(file: Path) -> Mapping[str, Any]:
     """What the file of `--rows-from` holds."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UserError(f"The rows in {file} cannot be read: {reason_of(error)}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

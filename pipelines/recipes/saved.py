@@ -79,7 +79,7 @@ def keep(recipe: Recipe, workspace: Workspace) -> None:
 
 def read(file: Path) -> Recipe:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not TOML: {error}.") from error
     except OSError as error:

@@ -65,6 +65,8 @@ def differences(tables: Mapping[str, Any], file: Path) -> Mapping[str, Differenc
     for name in tables:
         if name in TABLE_3:
             raise UserError(f"{file}: the row {name!r} is the paper's: give yours another name.")
+        if "@seed" in name or "," in name or not name.strip():
+            raise UserError(f"{file}: a row's name has no comma and no @seed in it, and {name!r} has: give it another.")
     return {name: _difference(name, given, file) for name, given in tables.items()}
 
 

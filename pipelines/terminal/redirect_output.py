@@ -39,7 +39,7 @@ def output_to(log: Path | None) -> Iterator[Console]:
     sys.stderr.flush()
     warnings.simplefilter("default")
     real_out, real_error = os.dup(1), os.dup(2)
-    terminal = os.fdopen(os.dup(real_out), "w", buffering=1)
+    terminal = os.fdopen(os.dup(real_out), "w", buffering=1, errors="backslashreplace")
     handle = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
     os.dup2(handle, 1)
     os.dup2(handle, 2)

@@ -22,7 +22,7 @@ def digest(key: str) -> str:
 def load_keys(path: Path) -> dict[str, str]:
     """Owners by digest. Empty lines and lines that begin with # are skipped."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise UserError(f"The key file {path} cannot be read: {reason_of(error)}.") from error
     except UnicodeDecodeError as error:
