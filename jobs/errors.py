@@ -36,6 +36,7 @@ def refuse_unknown(kind: str, name: str, known: Iterable[str], *, where: str = "
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like `name`, or None where none is at all like it."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
-    return near[0] if near else None
+    """The known name most like `name`, whatever its case, or None where none is at all like it."""
+    spelled = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.strip().lower(), spelled, n=1, cutoff=0.4)
+    return spelled[near[0]] if near else None

@@ -17,6 +17,8 @@ from pipelines.recipes.recipes import RECIPES
     ("arguments", "says"),
     [
         (["plan", "dmeo"], "There is no recipe 'dmeo'. Did you mean demo?"),
+        (["plan", "DEMO"], "Did you mean demo?"),
+        (["plan", "table3", "--rows", "a/H=1"], "Did you mean A/h=1?"),
         (["plan", "demo", "--set", "training.stepz=1"], "Did you mean training.steps?"),
         (["plan", "demo", "--rows", "A/h=1"], "has no rows"),
         (["plan", "table3", "--rows", "A/h=3"], "There is no row 'A/h=3'"),
