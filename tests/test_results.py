@@ -103,6 +103,8 @@ def test_every_format_holds_the_same_figures(capsys: pytest.CaptureFixture[str])
     assert [row["BLEU"] for row in json.loads(said["json"])] == [25.0, 24.0, 24.9, 26.9]
     assert said["csv"].splitlines()[0].startswith("recipe,row,PPL")
     assert all("24.9" in text for text in said.values())
+    assert "…" not in said["table"], "a pipe takes lines of any length"
+    assert said["table"].splitlines()[0].split()[:3] == ["recipe", "row", "PPL"]
     assert said["markdown"].splitlines()[1].startswith("|---|")
 
 

@@ -274,8 +274,9 @@ def _table(rows: Sequence[Mapping[str, Any]], columns: list[str], console: Conso
         table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(cell(row[name]) for name in columns))
-    needed = sum(widths[name] for name in columns)
-    console.print(table, width=None if console.is_terminal else needed, crop=False)
+    if not console.is_terminal:
+        console = Console(file=console.file, highlight=False, width=sum(widths[name] for name in columns))
+    console.print(table, crop=False)
 
 
 def cell(value: Any) -> str:
