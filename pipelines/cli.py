@@ -275,8 +275,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
+        streams.make_usable()  # before anything is opened that might take the place of one that is closed
         interrupt.end_soon()
-        streams.make_usable()
     try:
         return _answer(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:

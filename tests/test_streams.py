@@ -29,6 +29,13 @@ def test_a_file_that_is_opened_takes_no_place_of_a_closed_stream(tmp_path: Path)
     assert file.read_text() == "whole"
 
 
+def test_a_command_with_every_stream_closed_does_its_work(tmp_path: Path) -> None:
+    """Nothing that it opens by itself, such as the pipe that waits for Ctrl-C, takes their places either."""
+    words = ["sh", "-c", f'"$0" -m pipelines.cli plan demo --save {tmp_path}/mine.toml <&- >&- 2>&-', sys.executable]
+    assert subprocess.run(words, cwd=ROOT, timeout=60).returncode == 0
+    assert (tmp_path / "mine.toml").exists()
+
+
 def test_a_character_that_a_terminal_does_not_have_is_spelled(tmp_path: Path) -> None:
     place, ascii_only = str(tmp_path / "größer"), {**os.environ, "PYTHONIOENCODING": "ascii"}
     said = attn("plan", "demo", "--workspace", place, env=ascii_only)
