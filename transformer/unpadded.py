@@ -8,7 +8,7 @@ Everything but attention treats each position alike (sections 3.1 and 3.3), so i
 `Rectangle`  every place of the rectangle, padding too, for decoding: packing is a view and costs nothing.
 """
 
-# B sentences, T length, N real tokens, X spare rows, R rows (real and spare), P padded places
+# B sentences, T length, Q = B x T places, N real tokens, S spare rows, R rows (real and spare), P padded places
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Rectangle:
     def of(ids_BT: Tensor) -> Rectangle:
         return Rectangle(*ids_BT.shape)
 
-    def pack(self, x_BT: Tensor) -> Tensor:
+    def pack(self, rectangle: Tensor) -> Tensor:
         """(B, T, ...) to (R, ...)."""
-        return x_BT.flatten(0, 1)
+        return rectangle.flatten(0, 1)
 
-    def unpack(self, x_R: Tensor) -> Tensor:
+    def unpack(self, rows: Tensor) -> Tensor:
         """(R, ...) to (B, T, ...)."""
-        return x_R.view(self.sentences, self.length, *x_R.shape[1:])
+        return rows.view(self.sentences, self.length, *rows.shape[1:])
 
     def positions(self, device: torch.device, first: int = 0) -> Tensor:
         """(R): each row's position; a sentence begins at `first`."""
@@ -56,10 +56,10 @@ class Unpadded:
     them, and their gradient is zero.
     """
 
-    place_R: Tensor  # the place in the flattened (B, T) of each row
-    row_BT: Tensor  # the row of each place, flattened
+    place_R: Tensor  # the place of each row
+    row_Q: Tensor  # the row of each place
     padding_P: Tensor  # places
-    spare_X: Tensor  # rows
+    spare_S: Tensor  # rows
     real: int  # N: the first N rows are the real tokens
     sentences: int
     length: int
@@ -72,9 +72,9 @@ class Unpadded:
         spare = np.arange(-len(places) % ROUND) + len(places)
         return Unpadded(
             place_R=torch.from_numpy(np.concatenate((places, np.full(len(spare), places[0])))),
-            row_BT=torch.from_numpy(np.where(flat, np.cumsum(flat) - 1, 0)),
+            row_Q=torch.from_numpy(np.where(flat, np.cumsum(flat) - 1, 0)),
             padding_P=torch.from_numpy(padding),
-            spare_X=torch.from_numpy(spare),
+            spare_S=torch.from_numpy(spare),
             real=len(places),
             sentences=real_BT.shape[0],
             length=real_BT.shape[1],
@@ -82,18 +82,18 @@ class Unpadded:
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Unpadded:
         """The same rows with `function` applied to every tensor, for example to move them to a GPU."""
-        tensors = function(self.place_R), function(self.row_BT), function(self.padding_P), function(self.spare_X)
+        tensors = function(self.place_R), function(self.row_Q), function(self.padding_P), function(self.spare_S)
         return Unpadded(*tensors, self.real, self.sentences, self.length)
 
-    def pack(self, x_BT: Tensor) -> Tensor:
+    def pack(self, rectangle: Tensor) -> Tensor:
         """(B, T, ...) to (R, ...)."""
-        out: Tensor = _Take.apply(x_BT.flatten(0, 1), self.place_R, self.row_BT, self.padding_P)  # type: ignore[no-untyped-call]
+        out: Tensor = _Take.apply(rectangle.flatten(0, 1), self.place_R, self.row_Q, self.padding_P)  # type: ignore[no-untyped-call]
         return out
 
-    def unpack(self, x_R: Tensor) -> Tensor:
+    def unpack(self, rows: Tensor) -> Tensor:
         """(R, ...) to (B, T, ...)."""
-        out: Tensor = _Take.apply(x_R, self.row_BT, self.place_R, self.spare_X)  # type: ignore[no-untyped-call]
-        return out.view(self.sentences, self.length, *x_R.shape[1:])
+        out: Tensor = _Take.apply(rows, self.row_Q, self.place_R, self.spare_S)  # type: ignore[no-untyped-call]
+        return out.view(self.sentences, self.length, *rows.shape[1:])
 
     def positions(self, device: torch.device, first: int = 0) -> Tensor:
         """As `Rectangle.positions`."""
