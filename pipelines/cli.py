@@ -65,7 +65,16 @@ def parser_and_commands() -> tuple[argparse.ArgumentParser, Commands]:
     commands = top.add_subparsers(
         title="commands", dest="command", metavar="COMMAND", required=True, parser_class=Command
     )
+    _running_a_recipe(commands)
+    _what_came_out(commands)
+    _looking_closer(commands)
+    _using_a_model(commands)
+    _in_the_lab(commands)
+    _on_a_cluster(commands)
+    return top, commands
 
+
+def _running_a_recipe(commands: Commands) -> None:
     recipes = add_command(
         commands, "recipes", "recipes:recipes", "list what can be run, with the paper's result and the cost"
     )
@@ -99,6 +108,8 @@ def parser_and_commands() -> tuple[argparse.ArgumentParser, Commands]:
     verify.add_argument("--deep", action="store_true", help="read the files and compare digests, not sizes alone")
     add_json(verify)
 
+
+def _what_came_out(commands: Commands) -> None:
     results = add_command(commands, "results", "results:results", "the scores of finished runs, from MLflow")
     results.add_argument("recipe", nargs="?", metavar="RECIPE", help="only this recipe's")
     results.add_argument("--table", type=int, choices=(2, 3, 4), help="a table of the paper, ours beside it")
@@ -120,20 +131,15 @@ def parser_and_commands() -> tuple[argparse.ArgumentParser, Commands]:
     add_recipe(data)
     add_json(data)
 
+
+def _looking_closer(commands: Commands) -> None:
     doctor = add_command(commands, "doctor", "doctor:doctor", "check this machine, or a cluster")
     add_address(doctor)
     doctor.add_argument("--on", default="laptop", metavar="PROFILE", help="is there enough for this profile")
     doctor.add_argument("--measure", action="store_true", help="have the profile's workers measure what training meets")
     add_json(doctor)
     add_workspace(doctor)
-    _looking_closer(commands)
-    _using_a_model(commands)
-    _in_the_lab(commands)
-    _on_a_cluster(commands)
-    return top, commands
 
-
-def _looking_closer(commands: Commands) -> None:
     vocabulary = add_command(commands, "vocabulary", "vocabulary:vocabulary", "how text is cut into subwords")
     vocabulary.add_argument("model", metavar="RECIPE|DIR", help="a recipe that was run, or a model directory")
     vocabulary.add_argument("text", nargs="*", metavar="TEXT", help="sentences; without any, lines of standard input")
