@@ -91,23 +91,26 @@ def follow(
             _exit_interrupted(console, tracker)
         if outcome.failures:
             return _failed(console, outcome, log)
-        made = len(outcome.made)
-        found = len(outcome.records) - made
-        console.print(f"\n{made} steps made, {found} found done, in {duration(time.time() - began)}.")
-        if outcome.made:
-            made_steps = [each.step for each in planned.to_do if each.step.key in outcome.made]
-            estimated, took = how_far_off(made_steps, outcome.records, on)
-            if estimated:  # there is no estimate for text of unknown size
-                console.print(f"Steps added up: {duration(took)}; the plan had estimated {duration(estimated)}.")
+        _print_what_was_made(console, planned, outcome, on, time.time() - began)
         if ending is not None:
             ending(console, workspace)
         if recipe is not None and targets[-1].stage is REPORT:
-            report = workspace.artifact(targets[-1])
             rows = rows_of(targets[-1])
             if len(rows) > 1:
                 show_scores(console, recipe, [row.scores for row in rows], outcome)
-            run_summary.show(console, recipe, bool(args.changes or args.rows), outcome, workspace, report, rows)
+            changed, report = bool(args.changes or args.rows), workspace.artifact(targets[-1])
+            run_summary.show(console, recipe, changed, outcome, workspace, report, rows)
         return 0
+
+
+def _print_what_was_made(console: Console, planned: Plan, outcome: Outcome, on: Resources, seconds: float) -> None:
+    """How many steps, how long it took, and how far off the plan's estimate was."""
+    made = [each.step for each in planned.to_do if each.step.key in outcome.made]
+    found = len(outcome.records) - len(outcome.made)
+    console.print(f"\n{len(outcome.made)} steps made, {found} found done, in {duration(seconds)}.")
+    estimated, took = how_far_off(made, outcome.records, on)
+    if estimated:  # there is no estimate for text of unknown size
+        console.print(f"Steps added up: {duration(took)}; the plan had estimated {duration(estimated)}.")
 
 
 def show_scores(console: Console, recipe: Recipe, scores: Sequence[Step], outcome: Outcome) -> None:
