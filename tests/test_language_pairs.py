@@ -174,7 +174,7 @@ import pickle, sys
 from pathlib import Path
 from pipelines.recipes import experiment
 from pipelines.cli import main
-experiment.PAIRS = {"en-de": pickle.loads(Path(sys.argv[1]).read_bytes())}
+experiment.PAIRS = {**experiment.PAIRS, "en-de": pickle.loads(Path(sys.argv[1]).read_bytes())}
 sys.exit(main(sys.argv[2:]))
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -26,13 +27,16 @@ print(json.dumps(model.predict(["kaba lori", "", "terel"])))
 
 
 @pytest.mark.slow
-def test_a_logged_model_translates_in_a_clean_process_and_is_found_by_its_score(tmp_path: Path) -> None:
+def test_a_logged_model_translates_in_a_clean_process_and_is_found_by_its_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mlflow.tracking import MlflowClient  # noqa: PLC0415  the quick tests do not load MLflow
 
     from pipelines.tracking.registry import Judged, log_model  # noqa: PLC0415
 
     directory = random_directory(tmp_path / "model")
     (directory / "record.json").write_text("{}", encoding="utf-8")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     client = MlflowClient(uri)
     experiment = client.create_experiment("demo", artifact_location=str(tmp_path / "kept"))
@@ -44,6 +48,7 @@ def test_a_logged_model_translates_in_a_clean_process_and_is_found_by_its_score(
     )
     address = log_model(uri, run.info.run_id, directory, judged)
     assert address == "models:/table3-base/1"
+    assert "MLFLOW_TRACKING_URI" not in os.environ, "the next run of this process may be tracked elsewhere"
     (found,) = client.search_model_versions("name = 'table3-base'")
     assert float(found.tags["bleu"]) == 12.5
     assert found.tags["attn.recipe"] == "table3/base"

@@ -22,6 +22,7 @@ from faulty_store import in_front_of
 from mlflow.tracking import MlflowClient
 from small_demo import SMALL, asked, result_files
 from small_shards import small_shards
+from small_training import Bench, assert_same, curve, on
 from step_job import StepConfig
 from survival_cluster import (
     SHARDING,
@@ -34,7 +35,6 @@ from survival_cluster import (
     wait_for,
 )
 from test_runner import Recorder, step
-from test_train import Bench, assert_same, curve, on
 from tracking_server import TrackingServer, serving
 
 from jobs.configs import Resources
@@ -44,7 +44,7 @@ from pipelines.execution.runner import Outcome, Runner, sentence_of
 from pipelines.execution.workspace import Workspace
 from pipelines.steps.plan import plan
 from pipelines.steps.step import Step
-from pipelines.tracking import writer
+from pipelines.tracking import background
 from pipelines.tracking.writer import Tracker
 
 pytestmark = pytest.mark.ray
@@ -201,7 +201,7 @@ def test_a_store_that_stays_away_is_a_sentence_and_leaves_no_result(
 ) -> None:
     for module, name, value in ((object_store, "TRIES", 2), (object_store, "ATTEMPTS", 2), (leases, "STALE_S", 1.0)):
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(writer, "PATIENCE_S", 2.0)  # the run's name in MLflow is kept in the store
+    monkeypatch.setattr(background, "PATIENCE_S", 2.0)  # the run's name in MLflow is kept in the store
     monkeypatch.chdir(tmp_path)  # MLflow's database
     asked_for = step("down", StepConfig(seconds=3.0))
     with in_front_of(*server_of(bucket)) as (store, port):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -17,95 +16,27 @@ from typing import Any
 
 import pytest
 import ray.train
-import torch
 import torch.distributed as dist
 from ray.train import Result
-from safetensors.torch import load_file
 from small_shards import small_shards
+from small_training import CONFIG, Bench, assert_same, curve, on
 
 from jobs.configs import Resources, TrainConfig, TrainResources
 from jobs.errors import UserError
-from jobs.events import Event, Metrics, Note, Progress
+from jobs.events import Metrics, Progress
 from jobs.storage.artifacts import Artifact
 from jobs.train import job, worker
 from jobs.train.checkpoints import update_of
-from transformer.config import ModelConfig, TrainingConfig
+from transformer.config import ModelConfig
 
 ray_test = pytest.mark.ray
+FIXTURES = Path(__file__).parent / "fixtures"
 WORKER = "RayTrainWorker"  # as Ray titles the processes of its training workers
-TIMED = {"tokens_per_second", "flops_share"}  # the only figures that two equal runs do not share
-CONFIG = TrainConfig(
-    model=ModelConfig(layers=1, d_model=16, d_ff=32, num_heads=2),
-    training=TrainingConfig(
-        steps=120, tokens_per_update=700, warmup=60, learning_rate=0.05, checkpoint_every=20, keep_checkpoints=3,
-        dev_every=60, log_every=1,
-    ),
-)  # fmt: skip
-
-
-def on(workers: int, **more: Any) -> Resources:
-    each = TrainResources(workers=workers, cpus_per_worker=min(1.0, 2 / workers), **more)
-    return Resources(device_tflops=1e-9, train=each)  # for estimates, and these would be far off
-
-
-class Bench:
-    """A place with small shards, where trainings are run and remembered."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.shards = small_shards(directory / "shards", pairs=40)
-        self.dev = small_shards(directory / "dev", micro_batches=3, seed=9)
-        self.events: list[Event] = []
-        self._straight: dict[int, Artifact] = {}
-
-    def out(self, name: str) -> Artifact:
-        return Artifact(str(self.directory / name))
-
-    def train(self, name: str, resources: Resources, config: TrainConfig = CONFIG) -> Artifact:
-        return self.train_at(self.out(name), resources, config)
-
-    def train_at(self, out: Artifact, resources: Resources, config: TrainConfig = CONFIG) -> Artifact:
-        self.events = []
-        found = job.run(config, shards=self.shards, dev=self.dev, out=out, on=resources, log=self.events.append)
-        out.write_json("record.json", {"facts": found})
-        return out
-
-    def straight(self, workers: int) -> Artifact:
-        """A run that nobody disturbs."""
-        if workers not in self._straight:
-            self._straight[workers] = self.train(f"straight-{workers}", on(workers))
-        return self._straight[workers]
-
-    def notes(self) -> list[str]:
-        """What was said, but for the start of the workers, which is said of every training."""
-        said = [event.text for event in self.events if isinstance(event, Note)]
-        return [text for text in said if not text.startswith("Starting ")]
 
 
 @pytest.fixture(scope="module")
 def bench(ray_session: None, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(tmp_path_factory.mktemp("train"))
-
-
-def curve(out: Artifact) -> list[dict[str, float]]:
-    points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
-    return [{name: value for name, value in point.items() if name not in TIMED} for point in points]
-
-
-def weights(out: Artifact) -> dict[str, torch.Tensor]:
-    return load_file(out.at(out.read_json("checkpoints.json")[-1]["path"] + "/model.safetensors"))
-
-
-def assert_same(one: Artifact, other: Artifact, *, exactly: bool) -> None:
-    """The same curve, each point once, and the same weights at the end."""
-    assert [p["update"] for p in curve(one)] == [p["update"] for p in curve(other)] == list(range(1, 121))
-    if exactly:
-        assert curve(one) == curve(other)
-    for a, b in zip(curve(one), curve(other), strict=True):
-        assert a == pytest.approx(b, rel=2e-4)
-    for name, weight in weights(one).items():
-        assert torch.equal(weight, weights(other)[name]) or not exactly
-        assert torch.allclose(weight, weights(other)[name], atol=2e-4), name
 
 
 @ray_test
@@ -253,7 +184,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(sys.argv[1])))
 from jobs.cluster.connect import connect
 from jobs.train import job, worker
-from test_train import CONFIG, Bench, on
+from small_training import CONFIG, on
 from jobs.storage.artifacts import Artifact
 connect(cpus=2, object_store_gb=0.2)
 place = Path(sys.argv[2])
@@ -267,7 +198,7 @@ def test_a_killed_driver_costs_nothing_but_time(bench: Bench) -> None:
     """The whole Ray goes with it; another one goes on, bit for bit."""
     out = bench.out("orphan")
     driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(Path(__file__).parent), str(bench.directory)],
+        [sys.executable, "-c", DRIVER, str(FIXTURES), str(bench.directory)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -44,10 +44,27 @@ class Judged:
     test_set: Step | None = None
 
 
+@contextlib.contextmanager
+def tracked_at(uri: str) -> Iterator[None]:
+    """Let MLflow's functions that take no address write to `uri`, and give the process its own address back.
+
+    MLflow keeps the address in the environment, where the next run of a notebook would find another workspace's.
+    """
+    before = os.environ.get("MLFLOW_TRACKING_URI")
+    mlflow.set_tracking_uri(uri)
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(before)  # type: ignore[arg-type]  # None for none, as MLflow itself does
+
+
 def log_model(tracking_uri: str, run_id: str, model_directory: Path, judged: Judged) -> str:
     """Keep a model directory in MLflow under a run, register it under its recipe's name; its models:/name/version."""
-    mlflow.set_tracking_uri(tracking_uri)
-    client = MlflowClient(tracking_uri)
+    with tracked_at(tracking_uri):
+        return keep_and_register(MlflowClient(tracking_uri), run_id, model_directory, judged)
+
+
+def keep_and_register(client: MlflowClient, run_id: str, model_directory: Path, judged: Judged) -> str:
     experiment = client.get_run(run_id).info.experiment_id
     logged = client.create_logged_model(experiment, name="model", source_run_id=run_id, params=dict(judged.params))
     kept = mlflow.models.Model.log(
