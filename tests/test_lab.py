@@ -100,6 +100,8 @@ def test_own_text_takes_the_place_of_the_demo_language(tmp_path: Path) -> None:
         (["smoothing"], ["smoothing.average=5,10"], "must hold 1"),
         (["positions"], ["positions.beyond=5"], "shortest < longest < beyond"),
         (["residual"], ["residual.model.layers=1"], "no depth"),
+        (["residual"], ["residual.rates=0.001,0.01"], "at least 3 different values"),
+        (["residual"], ["residual.draws=0"], "must be above 0"),
         (["recurrence"], ["recurrence.looks=1"], "a curve needs two points"),
     ],
 )  # fmt: skip

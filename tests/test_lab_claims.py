@@ -8,8 +8,15 @@ import pytest
 
 from jobs.lab import heads, mask, memory, positions, recurrence, residual, scaling, smoothing, warmup
 from jobs.lab.claims import Claim, by_margin, findings
+from jobs.lab.draws import by_draws, either_way, is_at_edge, needed, ranged
 from jobs.lab.job import EXPERIMENTS
 from jobs.lab.questions import QUESTIONS
+
+
+def draws(name: str, figure: str, *values: float) -> dict[str, float]:
+    """A figure of one side: what its draws gave, at a rate that is not the last of the list."""
+    return ranged(name, figure, values) | {f"{name}/at_edge": 0.0}
+
 
 # Figures with which every claim of an experiment holds, and for each claim a change with which it does not, or with
 # which it cannot be told.
@@ -25,14 +32,15 @@ FIGURES = {
         "unmasked/accuracy": 0.99, "masked/bleu": 40.0, "unmasked/bleu": 1.0,
     },
     "positions": {
-        **{f"{task}/{kind}/within": 0.98 for task in ("copy", "reverse") for kind in ("sinusoidal", "learned")},
-        "reverse/none/within": 0.5, "sinusoidal/within": 0.98, "learned/within": 0.98,
-        "sinusoidal/beyond": 0.95, "learned/beyond": 0.4,
+        **draws("copy/sinusoidal", "within", 0.98, 0.99), **draws("copy/learned", "within", 0.98, 0.99),
+        **draws("reverse/sinusoidal", "within", 0.98, 0.99), **draws("reverse/learned", "within", 0.98, 0.99),
+        **draws("reverse/none", "within", 0.5, 0.6), **draws("sinusoidal", "within", 0.98), "learned/within": 0.98,
+        **draws("sinusoidal", "beyond", 0.95, 0.96), **draws("learned", "beyond", 0.4, 0.5),
         "permutation_error": 1e-7, "permutation_difference": 2.0, "shift_error": 1e-7,
     },
     "heads": {
         "bleu/1": 30.0, "bleu/4": 40.0, "bleu/16": 30.0, "reference": 4.0,
-        "positional/1": 0.5, "positional/4": 0.9, "removable": 30.0,
+        **draws("positional/1", "loss", 0.5, 0.52), **draws("positional/4", "loss", 0.1, 0.12), "removable": 30.0,
         "heads": 48.0, "whole": 35.0,
     },
     "memory": {
@@ -44,18 +52,25 @@ FIGURES = {
         "LSTM/gradient/far": 1e-9, "farthest": 256.0, "convolution/layers": 16.0, "convolution/distance": 16.0,
     },
     "residual": {
-        "guessing": 2.77, "post-norm/loss": 0.5, "no residual/loss": 2.7, "no norm/loss": 1.5,
-        "BatchNorm/loss": 0.9, "pre-norm/loss": 0.5, "post-norm no warm-up/loss": 2.0,
-        "pre-norm no warm-up/loss": 0.51, "post-norm/first_over_last": 0.9,
-        "no residual/first_over_last": 0.01,
+        "guessing": 2.77, **draws("post-norm", "loss", 0.5, 0.52), **draws("no residual", "loss", 2.7, 2.72),
+        **draws("no norm", "loss", 1.5, 1.6), **draws("BatchNorm", "loss", 0.9, 0.95),
+        **draws("pre-norm", "loss", 0.5, 0.52), **draws("post-norm no warm-up", "loss", 1.9, 2.0),
+        **draws("pre-norm no warm-up", "loss", 0.51, 0.55), "post-norm/first_over_last": 0.9,
+        "no residual/first_over_last": 0.01, **draws("post-norm", "imbalance", 0.1, 0.2),
+        **draws("no residual", "imbalance", 4.5, 4.7),
     },
     "warmup": {
-        "guessing": 2.77, "post/0.01/0": 2.8, "post/0.001/0": 1.2, "post/0.01/100": 1.1, "post/0.001/100": 1.0,
-        "pre/0.01/0": 1.2, "pre/0.001/0": 1.2, "pre/0.01/100": 1.0, "pre/0.001/100": 1.0,
+        "guessing": 2.77, **draws("post/0.01/0", "loss", 2.8, 2.9), **draws("post/0.001/0", "loss", 1.2, 1.3),
+        **draws("post/0.0001/0", "loss", 1.4, 1.5), **draws("post/0.01/100", "loss", 1.1, 1.2),
+        **draws("post/0.001/100", "loss", 1.0, 1.1), **draws("post/0.0001/100", "loss", 1.5, 1.6),
+        **draws("pre/0.01/0", "loss", 1.2, 1.3), **draws("pre/0.001/0", "loss", 1.2, 1.3),
+        **draws("pre/0.0001/0", "loss", 1.4, 1.5),
     },
     "smoothing": {
-        "perplexity/0": 3.0, "perplexity/0.1": 3.3, "bleu/0": 40.0, "bleu/0.1": 49.0, "calibration/0": 0.05,
-        "calibration/0.1": 0.02, "averaged/1": 40.0, "averaged/5": 41.0,
+        **draws("0", "log_perplexity", 1.10, 1.11), **draws("0.1", "log_perplexity", 1.19, 1.20),
+        **draws("0", "bleu", 40.0, 41.0), **draws("0.1", "bleu", 48.0, 49.0), **draws("0", "calibration", 0.05, 0.06),
+        **draws("0.1", "calibration", 0.02, 0.03), "averaged/1": 40.0, "averaged/5": 41.0,
+        **draws("gain", "bleu", 0.6, 1.4),
     },
     "recurrence": {
         "transformer/at_edge": 0.0, "recurrent/at_edge": 0.0,
@@ -74,15 +89,15 @@ AGAINST = {
     ("mask", "leak"): {"leak": 1e-9},
     ("mask", "accuracy"): {"unmasked/accuracy": 0.71},
     ("mask", "bleu"): {"unmasked/bleu": 30.0},
-    ("positions", "needed"): {"reverse/none/within": 0.97},
+    ("positions", "needed"): draws("reverse/none", "within", 0.97, 0.98),
     ("positions", "equivariant"): {"permutation_error": 0.01},
-    ("positions", "same"): {"copy/learned/within": 0.92},
-    ("positions", "beyond"): {"learned/beyond": 1.0, "sinusoidal/beyond": 0.9},
-    ("positions", "extrapolates"): {"sinusoidal/beyond": 0.6},
+    ("positions", "same"): draws("copy/learned", "within", 0.92, 0.94),
+    ("positions", "beyond"): draws("learned", "beyond", 1.0) | draws("sinusoidal", "beyond", 0.9),
+    ("positions", "extrapolates"): draws("sinusoidal", "beyond", 0.6, 0.7),
     ("positions", "linear"): {"shift_error": 0.1},
     ("heads", "one_head"): {"bleu/1": 49.0},
     ("heads", "too_many"): {"bleu/16": 49.0},
-    ("heads", "positional"): {"positional/1": 1.0, "positional/4": 0.9},
+    ("heads", "positional"): draws("positional/1", "loss", 0.12, 0.13),
     ("heads", "prunable"): {"removable": 3.0},
     ("memory", "quadratic_time"): {"written out/backward_s/exponent": 1.0},
     ("memory", "linear_time"): {"LSTM/backward_s/exponent": 2.0},
@@ -91,18 +106,18 @@ AGAINST = {
     ("memory", "fused_memory"): {"fused/backward_mb/exponent": 1.0},
     ("memory", "path"): {"attention/gradient/far": 1e-9},
     ("memory", "convolution_path"): {"convolution/layers": 1.0},
-    ("residual", "residual"): {"no residual/loss": 0.5},
-    ("residual", "gradients"): {"no residual/first_over_last": 0.9},
-    ("residual", "norm"): {"no norm/loss": 0.5},
-    ("residual", "batch_norm"): {"BatchNorm/loss": 0.4},
-    ("residual", "warmup"): {"pre-norm no warm-up/loss": 0.9},
-    ("warmup", "post"): {"post/0.01/100": 2.8},
-    ("warmup", "pre"): {"pre/0.01/0": 2.8},
-    ("warmup", "best"): {"post/0.001/0": 0.5},
-    ("smoothing", "perplexity"): {"perplexity/0.1": 2.9},
-    ("smoothing", "bleu"): {"bleu/0.1": 31.0},
-    ("smoothing", "calibration"): {"calibration/0.1": 0.2},
-    ("smoothing", "averaging"): {"averaged/5": 39.0},
+    ("residual", "residual"): draws("no residual", "loss", 0.5, 0.53),
+    ("residual", "gradients"): draws("no residual", "imbalance", 0.1, 0.3),
+    ("residual", "norm"): draws("no norm", "loss", 0.5, 0.53),
+    ("residual", "batch_norm"): draws("BatchNorm", "loss", 0.4, 0.45),
+    ("residual", "warmup"): draws("pre-norm no warm-up", "loss", 0.9, 0.95),
+    ("warmup", "post"): draws("post/0.01/100", "loss", 2.8, 2.9),
+    ("warmup", "pre"): draws("pre/0.01/0", "loss", 2.8, 2.9),
+    ("warmup", "best"): draws("post/0.001/0", "loss", 0.5, 0.6),
+    ("smoothing", "perplexity"): draws("0.1", "log_perplexity", 1.0, 1.05),
+    ("smoothing", "bleu"): draws("0.1", "bleu", 31.0, 32.0),
+    ("smoothing", "calibration"): draws("0.1", "calibration", 0.2, 0.3),
+    ("smoothing", "averaging"): draws("gain", "bleu", -1.4, -0.6),
     ("recurrence", "better"): {"recurrent/bleu": 64.0},
     ("recurrence", "faster"): {"recurrent/seconds_to_target": 10.0},
     ("recurrence", "parallel"): {"recurrent/tokens_per_s/128": 8e3},
@@ -114,24 +129,39 @@ UNDECIDED = [
     ("mask", "bleu", {"masked/bleu": 5.0}),
     ("mask", "accuracy", {"masked/bleu": 5.0}),
     ("positions", "needed", {"reverse/sinusoidal/within": 0.6}),
-    ("positions", "beyond", {"sinusoidal/beyond": 0.41}),
+    ("positions", "needed", draws("reverse/none", "within", 0.5, 0.97)),
+    ("positions", "same", draws("copy/learned", "within", 0.92, 0.98)),
+    ("positions", "beyond", draws("sinusoidal", "beyond", 0.41, 0.96)),
+    ("positions", "extrapolates", draws("sinusoidal", "beyond", 0.6, 0.96)),
     ("positions", "beyond", {"learned/within": 0.6}),
     ("heads", "one_head", {"bleu/1": 1.0, "bleu/4": 2.0, "bleu/16": 1.0}),
-    ("heads", "positional", {"positional/1": 0.13, "positional/4": 0.14}),
+    ("heads", "positional", draws("positional/1", "loss", 0.87) | draws("positional/4", "loss", 0.86)),
+    ("heads", "positional", draws("positional/1", "loss", 0.14, 0.5)),
+    ("heads", "positional", {"positional/1/at_edge": 1.0}),
     ("memory", "faster", {"d_model": 64.0}),
     ("memory", "quadratic_time", {"written out/backward_s/exponent": 1.3, "longest": 2048.0}),
     ("residual", "residual", {"post-norm/loss": 2.77}),
-    ("warmup", "post", {"post/0.01/0": 1.0}),
-    ("warmup", "best", {"post/0.001/0": 1.01}),
-    ("smoothing", "bleu", {"bleu/0.1": 40.1}),
-    ("smoothing", "perplexity", {"bleu/0": 1.0, "bleu/0.1": 1.0}),
+    ("residual", "residual", draws("no residual", "loss", 0.6, 2.7)),
+    ("residual", "norm", {"no norm/at_edge": 1.0}),
+    ("residual", "batch_norm", {"post-norm/at_edge": 1.0} | draws("BatchNorm", "loss", 0.4, 0.45)),
+    ("residual", "gradients", draws("no residual", "imbalance", 0.3, 4.7)),
+    ("warmup", "post", draws("post/0.01/0", "loss", 1.0, 1.1)),
+    ("warmup", "post", draws("post/0.01/0", "loss", 1.0, 2.9)),
+    ("warmup", "pre", draws("pre/0.01/0", "loss", 1.0, 2.9)),
+    ("warmup", "best", draws("post/0.001/0", "loss", 1.0, 1.2)),
+    ("warmup", "best", draws("post/0.001/0", "loss", 2.8, 2.9)),
+    ("smoothing", "bleu", draws("0.1", "bleu", 40.1, 49.0)),
+    ("smoothing", "perplexity", draws("0", "bleu", 1.0, 1.2) | draws("0.1", "bleu", 1.0, 1.2)),
+    ("smoothing", "perplexity", draws("0.1", "log_perplexity", 1.10, 1.20)),
+    ("smoothing", "averaging", draws("gain", "bleu", -0.1, 1.4)),
     ("recurrence", "better", {"recurrent/bleu": 52.0}),
     ("recurrence", "better", {"recurrent/at_edge": 1.0}),
     ("recurrence", "faster", {"recurrent/at_edge": 1.0}),
-    ("residual", "warmup", {"post-norm no warm-up/loss": 0.5}),
+    ("residual", "warmup", draws("post-norm no warm-up", "loss", 0.5, 0.55)),
+    ("residual", "warmup", draws("post-norm no warm-up", "loss", 0.55, 2.0)),
+    ("residual", "warmup", {"post-norm no warm-up/at_edge": 1.0}),
     ("heads", "one_head", {"bleu/1": 38.0}),
     ("heads", "too_many", {"reference": 16.0}),
-    ("warmup", "best", {"post/0.001/100": 1.19, "post/0.01/100": 1.18}),
     ("recurrence", "faster", {"target_bleu": 2.0}),
 ]  # fmt: skip
 CLAIMS = {experiment.name: {claim.key: claim for claim in experiment.claims} for experiment in EXPERIMENTS.values()}
@@ -176,3 +206,24 @@ def test_a_difference_within_the_margin_decides_nothing() -> None:
     assert [by_margin(value, 0.5, "").verdict for value in (0.6, 0.4, -0.4, -0.6)] == [
         "holds", "not shown here", "not shown here", "does not hold",
     ]  # fmt: skip
+
+
+def test_draws_that_are_not_apart_decide_nothing() -> None:
+    assert [by_draws(least, most, 0.1, "").verdict for least, most in ((0.1, 0.3), (0.05, 0.3), (-0.2, 0.05))] == [
+        "holds", "not shown here", "does not hold",
+    ]  # fmt: skip
+    assert [either_way(least, most, 0.1, "").verdict for least, most in ((0.1, 0.3), (-0.2, 0.05), (-0.3, -0.1))] == [
+        "holds", "not shown here", "does not hold",
+    ]  # fmt: skip
+
+
+def test_a_loser_whose_best_rate_is_the_last_of_the_list_may_do_better_beyond_it() -> None:
+    assert [is_at_edge(losses, losses.index(min(losses))) for losses in ([1.0, 2.0, 3.0], [2.0, 1.0, 3.0])] == [
+        True,
+        False,
+    ]
+    assert not is_at_edge([2.77, 2.78, 2.79], 0), "where no rate makes a difference, one beyond the list will not"
+    figures = draws("with", "loss", 1.0) | draws("without", "loss", 2.0)
+    assert needed(figures, "with", "without", 0.5, "").verdict == "holds"
+    assert needed(figures | {"without/at_edge": 1.0}, "with", "without", 0.5, "").verdict == "not shown here"
+    assert needed(figures | {"with/at_edge": 1.0}, "with", "without", 0.5, "").verdict == "holds"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from jobs.lab import heads, mask, memory, positions, scaling
-from jobs.lab.configs import HeadsConfig, MaskConfig, MemoryConfig, PositionsConfig, ScalingConfig
+from jobs.lab import heads, mask, memory, positions, residual, scaling
+from jobs.lab.bench import Bench
+from jobs.lab.configs import HeadsConfig, MaskConfig, MemoryConfig, PositionsConfig, ResidualConfig, ScalingConfig
+from jobs.lab.draws import Try, tuned
 from jobs.lab.pruning import all_heads
 from jobs.lab.recurrent import RecurrentTranslator, matched
 from jobs.lab.sequences import Task
@@ -120,8 +123,43 @@ def test_heads_that_look_alike_diverge_by_nothing() -> None:
 
 
 def test_four_neighbours_are_learned_only_from_where_they_stand() -> None:
-    config = HeadsConfig(updates=3)
-    assert heads.learn_neighbours(heads.Point(config, 4)) == heads.learn_neighbours(heads.Point(config, 4))
+    point = Try(heads.Point(HeadsConfig(updates=3), 4), 1e-3, 0)
+    assert heads.learn_neighbours(point) == heads.learn_neighbours(point)
+
+
+class Aside(Bench):
+    """Points one after the other in this process."""
+
+    def each(self, act: Any, items: Any, cpus: float = 1) -> list[Any]:
+        return [act(item) for item in items]
+
+
+def test_every_side_is_tuned_over_the_same_rates_and_drawn_again_at_its_best() -> None:
+    best = {"few": 0.1, "many": 0.3}
+    seen: list[Try] = []
+
+    def act(one: Try) -> dict[str, float]:
+        seen.append(one)
+        return {"loss": abs(one.rate - best[one.side]) + one.draw}
+
+    few, many = tuned(Aside(print), act, ["few", "many"], (0.3, 0.1, 0.2), 3)
+    assert [(one.side, one.rate) for one in seen if one.draw == 0] == [(s, r) for s in best for r in (0.1, 0.2, 0.3)]
+    assert (few.rate, many.rate, few.at_edge, many.at_edge) == (0.1, 0.3, True, True)
+    assert [(one.side, one.rate, one.draw) for one in seen if one.draw] == [
+        ("few", 0.1, 1), ("few", 0.1, 2), ("many", 0.3, 1), ("many", 0.3, 2),
+    ]  # fmt: skip
+    assert few.figures("few") == {
+        "few/loss": 1.0, "few/loss_least": 0.0, "few/loss_most": 2.0, "few/rate": 0.1, "few/at_edge": 1.0,
+    }  # fmt: skip
+
+
+def test_another_draw_is_another_training() -> None:
+    config = ResidualConfig(model=replace(TINY, num_heads=2), updates=3, warmup=1)
+    variant = residual.Variant(config, residual.KINDS[0])
+    first, again, other = (residual.train_deep(Try(variant, 1e-3, draw)) for draw in (0, 0, 1))
+    assert first == again
+    assert first["loss"] != other["loss"]
+    assert first["first_over_last"] != other["first_over_last"]
 
 
 def test_a_task_reverses_and_mixes_lengths() -> None:

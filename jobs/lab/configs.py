@@ -73,6 +73,7 @@ class PositionsConfig:
     longest: int = 12  # that training sees
     beyond: int = 20  # the longest that is tried
     learning_rate: float = 1e-3
+    draws: int = 3  # trainings of each kind and task that settle a verdict
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -82,7 +83,7 @@ class PositionsConfig:
             f"{self.shortest}, {self.longest}, {self.beyond} and {self.model.max_positions}",
         )
         require(self.symbols >= 2, f"positions.symbols must be at least 2, not {self.symbols}")
-        require_positive("positions.updates and batch", (self.updates, self.batch))
+        require_positive("positions.updates, batch and draws", (self.updates, self.batch, self.draws))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +91,9 @@ class HeadsConfig:
     heads: tuple[int, ...] = (1, 2, 4, 8, 16)
     model: ModelConfig = SMALL
     training: TrainingConfig = SHORT
-    updates: int = 1_000  # on the positional task
+    updates: int = 800  # on the positional task
+    rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3)  # on the positional task: of which every number of heads has its best
+    draws: int = 3  # trainings of the positional task that settle its verdict
     prune: int | None = None  # the model with so many heads loses them; None: the most, up to 8
     sentences: int = 200
     seed: int = 1
@@ -101,7 +104,9 @@ class HeadsConfig:
         odd = [heads for heads in self.heads if self.model.d_model % heads]
         require(not odd, f"heads.heads: d_model={self.model.d_model} is not a multiple of {', '.join(map(str, odd))}")
         require(self.prune is None or self.prune in self.heads, f"heads.prune={self.prune} is not among heads.heads")
-        require_positive("heads.updates and sentences", (self.updates, self.sentences))
+        require_positive("heads.updates, draws and sentences", (self.updates, self.draws, self.sentences))
+        require_trend("heads.rates", self.rates, 3)
+        require_positive("heads.rates", self.rates)
 
     @property
     def pruned(self) -> int:
@@ -131,11 +136,12 @@ class MemoryConfig:
 @dataclass(frozen=True, kw_only=True)
 class ResidualConfig:
     model: ModelConfig = DEEP
-    updates: int = 300
-    batch: int = 64
+    updates: int = 250
+    batch: int = 32
     symbols: int = 16
     longest: int = 12
-    learning_rate: float = 2e-3  # the peak
+    rates: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3)  # at the peak: of which every variant has its best
+    draws: int = 3  # trainings of every variant that settle a verdict
     warmup: int = 100
     seed: int = 1
 
@@ -143,15 +149,18 @@ class ResidualConfig:
         require(self.model.layers >= 2, "residual.model.layers must be at least 2: one layer has no depth to cross")
         require(1 <= self.warmup < self.updates, f"residual.warmup must be from 1 to updates - 1, not {self.warmup}")
         require(self.longest >= 3, f"residual.longest must be at least 3, not {self.longest}")
+        require_trend("residual.rates", self.rates, 3)  # with two, the best would always be at an end
+        require_positive("residual.rates and draws", (*self.rates, self.draws))
 
 
 @dataclass(frozen=True, kw_only=True)
 class WarmupConfig:
     model: ModelConfig = DEEP
     rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2)  # at the peak
-    warmups: tuple[int, ...] = (0, 50, 150)
-    updates: int = 250
-    batch: int = 64
+    warmups: tuple[int, ...] = (0, 30, 100)
+    updates: int = 200
+    batch: int = 32
+    draws: int = 3  # trainings of every cell
     symbols: int = 16
     longest: int = 12
     seed: int = 1
@@ -159,7 +168,7 @@ class WarmupConfig:
     def __post_init__(self) -> None:
         require_trend("warmup.rates", self.rates)
         require_trend("warmup.warmups", self.warmups)
-        require_positive("warmup.rates", self.rates)
+        require_positive("warmup.rates and draws", (*self.rates, self.draws))
         require(0 in self.warmups, "warmup.warmups must hold 0: without it there is nothing to compare warm-up with")
         require(
             all(0 <= warmup < self.updates for warmup in self.warmups),
@@ -174,10 +183,12 @@ class SmoothingConfig:
     every: int = 10  # updates between two of the checkpoints that are averaged
     model: ModelConfig = SMALL
     training: TrainingConfig = SHORT
-    sentences: int = 400
+    sentences: int = 200
+    draws: int = 3  # trainings at every amount of smoothing that settle a verdict
     seed: int = 1
 
     def __post_init__(self) -> None:
+        require_positive("smoothing.draws, every and sentences", (self.draws, self.every, self.sentences))
         require_trend("smoothing.smoothing", self.smoothing)
         require(0.0 in self.smoothing, "smoothing.smoothing must hold 0: smoothing is compared with none")
         require(all(0 <= value < 1 for value in self.smoothing), "smoothing.smoothing must be at least 0 and below 1")
@@ -240,12 +251,12 @@ BRIEF = replace(SHORT, steps=120, warmup=60)
 QUICK = LabSettings(
     scaling=ScalingConfig(d_k=(4, 64, 1024), draws=1_000, updates=200, learning_rates=(1e-3,)),
     mask=MaskConfig(training=BRIEF, looks=3, sentences=60),
-    positions=PositionsConfig(updates=200),
-    heads=HeadsConfig(heads=(1, 4, 8), training=BRIEF, updates=200, sentences=60),
+    positions=PositionsConfig(updates=200, draws=1),
+    heads=HeadsConfig(heads=(1, 4, 8), training=BRIEF, updates=150, draws=1, sentences=60),
     memory=MemoryConfig(lengths=(256, 512, 1024, 2048), tries=1, distances=(1, 4, 16, 64)),
-    residual=ResidualConfig(updates=100, warmup=40),
-    warmup=WarmupConfig(rates=(1e-3, 1e-2), warmups=(0, 60), updates=100),
-    smoothing=SmoothingConfig(smoothing=(0.0, 0.1), average=(1, 2, 5), training=BRIEF, sentences=60),
+    residual=ResidualConfig(updates=80, warmup=30, rates=(3e-4, 1e-3, 3e-3), draws=1),
+    warmup=WarmupConfig(rates=(1e-3, 1e-2), warmups=(0, 60), updates=100, draws=1),
+    smoothing=SmoothingConfig(smoothing=(0.0, 0.1), average=(1, 2, 5), training=BRIEF, sentences=60, draws=1),
     recurrence=RecurrenceConfig(training=BRIEF, factors=(1.0, 2.0), looks=3, sentences=60, lengths=(8, 32)),
 )
 

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from jobs.lab import charts
 from jobs.lab.bench import Bench, Chart, Measured, Row
-from jobs.lab.claims import Claim, Figures, Ruling, by_margin, not_shown, rule
+from jobs.lab.claims import Claim, Figures, Ruling, not_shown, rule
 from jobs.lab.configs import PositionsConfig
+from jobs.lab.draws import by_draws, either_way, gap, ranged, seed_of, spread
 from jobs.lab.sequences import FIRST, Task, accuracy, training
 from jobs.lab.variants import Positions, seeded, without_positions
 from transformer.model import Transformer
@@ -40,33 +41,45 @@ LEARNED = 0.9  # accuracy from which a task counts as learned
 
 
 def judge_needed(figures: Figures) -> Ruling:
-    given, none = figures["reverse/sinusoidal/within"], figures["reverse/none/within"]
-    measured = f"reversal: accuracy {given:.3f} with sinusoids, {none:.3f} without positions"
-    return not_shown(measured) if given < LEARNED else rule(given - none >= 0.05, measured)
+    given, none = "reverse/sinusoidal", "reverse/none"
+    measured = (
+        f"reversal: accuracy {spread(figures, given, 'within')} with sinusoids, "
+        f"{spread(figures, none, 'within')} without positions"
+    )
+    if figures[f"{given}/within"] < LEARNED:
+        return not_shown(measured)
+    return by_draws(*gap(figures, none, given, "within"), 0.05, measured)
 
 
 def judge_same(figures: Figures) -> Ruling:
-    pairs = [(figures[f"{task}/sinusoidal/within"], figures[f"{task}/learned/within"]) for task in ("copy", "reverse")]
+    pairs = [(f"{task}/sinusoidal", f"{task}/learned") for task in ("copy", "reverse")]
     measured = "; ".join(
-        f"{task} {one:.3f} and {other:.3f}" for task, (one, other) in zip(("copy", "reversal"), pairs, strict=True)
+        f"{task} {spread(figures, one, 'within')} and {spread(figures, other, 'within')}"
+        for task, (one, other) in zip(("copy", "reversal"), pairs, strict=True)
     )
-    if min(min(pair) for pair in pairs) < LEARNED:
+    if min(figures[f"{one}/within"] for pair in pairs for one in pair) < LEARNED:
         return not_shown(measured)
-    return rule(max(abs(one - other) for one, other in pairs) <= 0.02, measured)
+    gaps = [gap(figures, *pair, "within") for pair in pairs]
+    if all(max(-least, most) <= 0.02 for least, most in gaps):
+        return rule(True, measured)
+    return rule(False, measured) if any(max(least, -most) > 0.02 for least, most in gaps) else not_shown(measured)
 
 
 def judge_beyond(figures: Figures) -> Ruling:
-    ours, learned = figures["sinusoidal/beyond"], figures["learned/beyond"]
-    measured = f"accuracy beyond: {ours:.3f} sinusoidal, {learned:.3f} learned"
+    ours, learned = (spread(figures, kind, "beyond") for kind in ("sinusoidal", "learned"))
+    measured = f"accuracy beyond: {ours} sinusoidal, {learned} learned"
     if min(figures["sinusoidal/within"], figures["learned/within"]) < LEARNED:
         return not_shown(f"{measured}; not both learned the trained lengths")
-    return by_margin(ours - learned, 0.05, measured)
+    return either_way(*gap(figures, "learned", "sinusoidal", "beyond"), 0.05, measured)
 
 
 def judge_extrapolates(figures: Figures) -> Ruling:
-    beyond, within = figures["sinusoidal/beyond"], figures["sinusoidal/within"]
-    measured = f"accuracy {within:.3f} at trained lengths, {beyond:.3f} beyond"
-    return not_shown(measured) if within < LEARNED else rule(beyond >= 0.9 * within, measured)
+    within, beyond = (spread(figures, "sinusoidal", part) for part in ("within", "beyond"))
+    measured = f"accuracy {within} at trained lengths, {beyond} beyond"
+    if figures["sinusoidal/within"] < LEARNED:
+        return not_shown(measured)
+    limit = 0.9 * figures["sinusoidal/within"]
+    return by_draws(figures["sinusoidal/beyond_least"], figures["sinusoidal/beyond_most"], limit, measured)
 
 
 def judge_equivariant(figures: Figures) -> Ruling:
@@ -84,7 +97,8 @@ CLAIMS = (
         key="needed",
         section="3.5",
         says="Without recurrence, the model must be given the order of the sequence.",
-        rule="holds if reversal is at least 0.05 less accurate without positions; not shown if it is not learned (0.9)",
+        rule="holds if reversal is at least 0.05 less accurate without positions, does not if less so, either between "
+        "any two draws; not shown between, or if it is not learned (0.9)",
         judge=judge_needed,
     ),
     Claim(
@@ -98,22 +112,23 @@ CLAIMS = (
         key="same",
         section="3.5, Table 3 (E)",
         says="Learned positions and sinusoids give nearly identical results.",
-        rule="holds if at trained lengths their accuracies differ by at most 0.02 on both tasks; not shown below 0.9",
+        rule="holds if at trained lengths the accuracies of any two draws differ by at most 0.02 on both tasks, does "
+        "not if on either task they differ by more between any two; not shown between, or below 0.9",
         judge=judge_same,
     ),
     Claim(
         key="beyond",
         section="3.5",
         says="Beyond trained lengths sinusoids do better than learned positions.",
-        rule="holds if their mean accuracy beyond is at least 0.05 higher, does not if it is 0.05 lower; not shown if "
-        "either is below 0.9 at trained lengths",
+        rule="holds if their accuracy beyond (the mean of both tasks) is at least 0.05 higher, does not if it is 0.05 "
+        "lower, either between any two draws; not shown between, or if either is below 0.9 at trained lengths",
         judge=judge_beyond,
     ),
     Claim(
         key="extrapolates",
         section="3.5",
         says="Sinusoids let the model extrapolate to lengths longer than those trained on.",
-        rule="holds if accuracy beyond is at least 0.9 of that at trained lengths",
+        rule="holds if in every draw accuracy beyond is at least 0.9 of that at trained lengths, does not if in none",
         judge=judge_extrapolates,
     ),
     Claim(
@@ -130,6 +145,7 @@ class Point(NamedTuple):
     config: PositionsConfig
     kind: Positions
     reverse: bool
+    draw: int = 0
 
     @property
     def task(self) -> Task:
@@ -137,33 +153,53 @@ class Point(NamedTuple):
         return Task(config.symbols, config.shortest, config.longest, self.reverse)
 
 
-def built(config: PositionsConfig, kind: Positions, vocabulary: int) -> Transformer:
+def built(config: PositionsConfig, kind: Positions, vocabulary: int, draw: int = 0) -> Transformer:
     model = replace(config.model, positions="learned" if kind == "learned" else "sinusoidal")
-    made = seeded(model, vocabulary, config.seed)
+    made = seeded(model, vocabulary, seed_of(config.seed, draw))
     return without_positions(made) if kind == "none" else made
 
 
 def measure(config: PositionsConfig, bench: Bench) -> Measured:
-    points = [Point(config, kind, reverse) for reverse in (False, True) for kind in KINDS]
-    rows = [row for rows in bench.each(learn, points) for row in rows]
+    sides = [(kind, reverse) for reverse in (False, True) for kind in KINDS]
+    points = [Point(config, *side, draw) for side in sides for draw in range(config.draws)]
+    every = [row for rows in bench.each(learn, points) for row in rows]
     (properties,) = bench.each(exact_properties, [config])
     figures = dict(properties["figures"])
     within = range(config.shortest, config.longest + 1)
     for kind in KINDS:
-        for task in ("copy", "reverse"):
-            own = [row for row in rows if row["positions"] == kind and row["task"] == task]
-            figures[f"{task}/{kind}/within"] = mean([row for row in own if row["length"] in within])
-            figures[f"{task}/{kind}/beyond"] = mean([row for row in own if row["length"] not in within])
         for part in ("within", "beyond"):
-            figures[f"{kind}/{part}"] = (figures[f"copy/{kind}/{part}"] + figures[f"reverse/{kind}/{part}"]) / 2
+            of_kind = [r for r in every if r["positions"] == kind and (r["length"] in within) == (part == "within")]
+            by_draw = {
+                task: [mean([r for r in of_kind if r["task"] == task and r["draw"] == d]) for d in range(config.draws)]
+                for task in ("copy", "reverse")
+            }
+            both = [(one + other) / 2 for one, other in zip(*by_draw.values(), strict=True)]
+            figures |= ranged(kind, part, both)
+            for task, values in by_draw.items():
+                figures |= ranged(f"{task}/{kind}", part, values)
     return Measured(
         figures,
-        {"accuracy": rows, "shift": properties["shift"]},
+        {"accuracy": over_draws(every), "shift": properties["shift"]},
         setup=f"{config.model.layers} + {config.model.layers} layers, {config.model.d_model} wide; {config.symbols} "
         f"symbols with repeats, lengths {config.shortest} to {config.longest} in training and up to {config.beyond} "
-        f"after; {config.updates:,} updates of {config.batch} sequences, Adam at {config.learning_rate:g}.",
-        notes=("Accuracy is of single tokens after the right prefix (teacher forcing).",),
+        f"after; {config.updates:,} updates of {config.batch} sequences, Adam at {config.learning_rate:g} for all; "
+        f"{config.draws} draws of each.",
+        notes=(
+            "Accuracy is of single tokens after the right prefix (teacher forcing). Curves are means of the draws; in "
+            "brackets, their range.",
+        ),
     )
+
+
+def over_draws(rows: list[Row]) -> list[Row]:
+    """Mean accuracy over draws."""
+    same: dict[tuple[str, str, int], list[Row]] = {}
+    for row in rows:
+        same.setdefault((row["task"], row["positions"], row["length"]), []).append(row)
+    return [
+        {"task": task, "positions": kind, "length": length, "accuracy": mean(own)}
+        for (task, kind, length), own in same.items()
+    ]
 
 
 def mean(rows: list[Row]) -> float:
@@ -173,17 +209,19 @@ def mean(rows: list[Row]) -> float:
 def learn(point: Point) -> list[Row]:
     """Train, then accuracy at every length."""
     config, task = point.config, point.task
-    model = built(config, point.kind, task.vocabulary)
+    seed = seed_of(config.seed, point.draw)
+    model = built(config, point.kind, task.vocabulary, point.draw)
     for _ in training(
-        model, task, batch=config.batch, updates=config.updates, seed=config.seed,
+        model, task, batch=config.batch, updates=config.updates, seed=seed,
         rate=lambda number: config.learning_rate * min(1.0, number / 100),
     ):  # fmt: skip
         pass
-    numbers = np.random.default_rng(config.seed + 10_000)
+    numbers = np.random.default_rng(seed + 10_000)
     return [
         {
             "task": "reverse" if point.reverse else "copy",
             "positions": point.kind,
+            "draw": point.draw,
             "length": length,
             "accuracy": accuracy(model, task.of_length(length).batch(TRIED, numbers)),
         }
