@@ -19,7 +19,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
-from small_model import learned_directory, source_lines
+from small_model import learned_directory, random_directory, source_lines
 
 from jobs.serve.http.app import build_app
 from jobs.serve.settings import ServedModel, ServeSettings
@@ -31,13 +31,15 @@ FLAGS = [
     "--disable-background-networking", "--disable-component-update", "--window-size=1280,1000",
 ]  # fmt: skip
 FIRST = ServedModel(name="small", directory="unused")
-SETTINGS = ServeSettings(models=(FIRST, replace(FIRST, name="other")))
+PARSER = ServedModel(name="parser", directory="unused", target="trees")
+SETTINGS = ServeSettings(models=(FIRST, replace(FIRST, name="other"), PARSER))
 LINE = source_lines(1, seed=3, longest=5)[0]
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    models = LocalModels(learned_directory(tmp_path_factory.getbasetemp()))
+    parser = random_directory(tmp_path_factory.mktemp("serve") / "parser", symbols=("(S", ")S", "(NP", ")NP", "XX"))
+    models = LocalModels(learned_directory(tmp_path_factory.getbasetemp()), parser=parser)
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(build_app(SETTINGS, models), log_level="error", lifespan="off"))
@@ -106,6 +108,12 @@ def test_what_is_typed_is_translated_and_its_attention_shown(browser: Any, addre
     assert errors(browser) == []
 
 
+def test_a_letter_that_no_subword_has_is_read_as_it_is_written(browser: Any, address: str) -> None:
+    show(browser, address, "kaba lori\u20ac, mino")
+    assert words(browser, "looked") == ["kaba", "lori\u20ac,", "mino", "⟨end⟩"]
+    assert errors(browser) == []
+
+
 def shaded(browser: Any, side: str) -> list[float]:
     """How strongly each word of the first sentence is shaded in one of the two texts."""
     words = browser.find_elements(By.CSS_SELECTOR, f"#{side} .word-of")
@@ -153,6 +161,18 @@ def test_layers_heads_maps_and_tabs_by_keyboard(browser: Any, address: str) -> N
     best = browser.find_elements(By.CSS_SELECTOR, ".beam .node.best text:first-of-type")
     target = browser.find_element(By.ID, "target").text
     assert "".join(text.text for text in best[:-1]) == target.replace(" ", "")
+    assert errors(browser) == []
+
+
+def test_a_parsers_tree_is_drawn(browser: Any, address: str) -> None:
+    show(browser, f"{address}/#text=mino&model=parser", "kaba lori")
+    assert browser.find_element(By.ID, "target").text.startswith("(")
+    browser.find_element(By.ID, "tab-tree").click()
+    leaves = [text.text for text in wait(browser, lambda b: b.find_elements(By.CSS_SELECTOR, "#tree svg.tree text"))]
+    assert [leaf for leaf in leaves if leaf in ("kaba", "lori")] == ["kaba", "lori"]
+    Select(browser.find_element(By.ID, "model")).select_by_value("small")
+    wait(browser, lambda b: not b.find_element(By.ID, "tab-tree").is_displayed())
+    assert browser.find_element(By.ID, "attention").is_displayed()
     assert errors(browser) == []
 
 

@@ -75,6 +75,7 @@ def test_each_sentence_is_answered_with_its_trees(client: TestClient, directory:
         maps = sentence["attention"]
         assert len(maps["cross"][0][0]) == len(maps["target"])
         assert {"▁XX"} <= set(maps["target"]) <= {"<s>", *(f"▁{symbol}" for symbol in SYMBOLS)}
+    assert answer["warnings"] == [], "brackets that follow one another are no loop"
     assert answer["translation"] == "{} {}\n\n{}".format(*(each["translation"] for each in answer["sentences"]))
 
 

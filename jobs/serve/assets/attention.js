@@ -1,6 +1,6 @@
 // Who attends to whom: lines between words, or a map, by layer and head, with their mean first.
 
-import { chooser, make, readable } from "./dom.js";
+import { chooser, isSpecial, make, readable } from "./dom.js";
 
 const KINDS = [["cross", "translation to text"], ["encoder", "text to itself"], ["decoder", "translation to itself"]];
 /** Which text the words that are looked at, and those that look, stand in. */
@@ -10,7 +10,7 @@ const SIDES = { cross: { looked: "source", asking: "target" }, encoder: { looked
 function groups(pieces, whole) {
   const found = [];
   pieces.forEach((piece, at) => {
-    const begins = !whole || at === 0 || /^(▁|<)/.test(piece) || /^</.test(pieces[at - 1]);
+    const begins = !whole || at === 0 || piece.startsWith("▁") || isSpecial(piece) || isSpecial(pieces[at - 1]);
     if (begins) found.push([at, at]);
     else found.at(-1)[1] = at;
   });
@@ -76,7 +76,7 @@ export class Attention {
     const layers = this.layer === "mean" ? this.data[this.kind] : [this.data[this.kind][+this.layer]];
     const maps = layers.flatMap((heads) => (this.head === "mean" ? heads : [heads[+this.head]]));
     const [rows, columns] = [asking, looked].map((pieces) => groups(pieces, this.unit === "words"));
-    const name = (pieces, [first, last]) => pieces.slice(first, last + 1).map(readable).join("").trim() || "␣";
+    const name = (pieces, [first, last]) => readable(...pieces.slice(first, last + 1)).trim() || "␣";
     const weights = rows.map(([top, bottom]) =>
       columns.map(([left, right]) => {
         let sum = 0;

@@ -30,8 +30,26 @@ export function debounce(done, wait) {
   };
 }
 
-/** A subword as it is read: SentencePiece's mark of a word's beginning is a space. */
-export function readable(piece) {
-  const names = { "<s>": "⟨start⟩", "</s>": "⟨end⟩", "<unk>": "⟨unknown⟩" };
-  return names[piece] ?? piece.replaceAll("▁", " ");
+const NAMES = { "<s>": "⟨start⟩", "</s>": "⟨end⟩", "<unk>": "⟨unknown⟩" };
+const BYTE = /^<0x([0-9A-F]{2})>$/; // of a letter that no subword has
+
+export const isSpecial = (piece) => piece in NAMES;
+
+/** Subwords as they are read: SentencePiece's mark of a word's beginning is a space, bytes are letters again. */
+export function readable(...pieces) {
+  let [text, bytes] = ["", []];
+  const spell = () => {
+    text += new TextDecoder().decode(new Uint8Array(bytes));
+    bytes = [];
+  };
+  for (const piece of pieces) {
+    const byte = BYTE.exec(piece)?.[1];
+    if (byte) bytes.push(parseInt(byte, 16));
+    else {
+      spell();
+      text += NAMES[piece] ?? piece.replaceAll("▁", " ");
+    }
+  }
+  spell();
+  return text;
 }

@@ -44,7 +44,7 @@ function path(steps, at, candidate) {
     pieces.unshift(before.piece);
     parent = before.parent;
   }
-  return pieces.map(readable).join("").trim();
+  return readable(...pieces).trim();
 }
 
 function dropped(steps) {

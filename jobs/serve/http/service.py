@@ -138,7 +138,7 @@ class Service:
         calls = ModelCalls(self.models, model.name)
         if model.parses:
             found = await calls.sentences(sources, search)
-            return [SentenceResult(source, some) for source, some in zip(sources, found, strict=True)]
+            return [SentenceResult(source, some, trees=True) for source, some in zip(sources, found, strict=True)]
         return await translate_sentences(sources, search, calls.sentences, calls.attention)
 
 

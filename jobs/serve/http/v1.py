@@ -204,5 +204,5 @@ async def sentence_events(
         if kept is None:
             (result,) = await service.sentences(wanted.model, [source], wanted.search)
         else:
-            result = SentenceResult(source, kept[: wanted.search.n_best])
+            result = SentenceResult(source, kept[: wanted.search.n_best], trees=wanted.model.parses)
         yield result, found["steps"]

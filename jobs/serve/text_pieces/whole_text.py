@@ -26,15 +26,19 @@ AttentionOf = Callable[[str, str], Awaitable[dict[str, Any]]]  # a source and it
 
 @dataclass(frozen=True)
 class SentenceResult:
-    """A sentence and its translations, best first. `repaired`: a placeholder or number was lost and put back."""
+    """A sentence and its translations, best first. `repaired`: a placeholder or number was lost and put back.
+
+    `trees`: they are trees, in which one bracket may well follow another four times.
+    """
 
     source: str
     alternatives: Alternatives
     repaired: bool = False
+    trees: bool = False
 
     @property
     def loops(self) -> bool:
-        return loops(self.source, self.alternatives[0].text)
+        return not self.trees and loops(self.source, self.alternatives[0].text)
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,10 @@ async def translate_sentences(
 ) -> list[SentenceResult]:
     """Each sentence's translations; where a placeholder or a number was lost, it is put back."""
     # with something to protect, every hypothesis of the beam is a chance to find it kept
-    wide = replace(search, n_best=search.beam)
     found: list[Alternatives] = [()] * len(sentences)
-    for group, how in ((False, search), (True, wide)):
+    for group in (False, True):
         places = [at for at, text in enumerate(sentences) if protected.has_protected(text) is group]
+        how = replace(search, n_best=search.beam) if places and group else search
         answers = await translate([sentences[at] for at in places], how) if places else []
         for at, alternatives in zip(places, answers, strict=True):
             found[at] = alternatives
