@@ -34,6 +34,7 @@ from transformer.config import SearchConfig
 
 BATCHES = 64  # small batches of Serve's that may wait to be joined
 DRAIN_S = 20.0  # for requests under way when the service stops
+BURST = 32  # times the places: that many may arrive at once and still be told in our words that the service is full
 HEALTH_S = 10.0
 APPLICATION = "attn"
 
@@ -160,10 +161,7 @@ def application(settings: ServeSettings) -> serve.Application:
             max_ongoing_requests=ongoing,
             max_queued_requests=on.queued_requests,
             ray_actor_options={"num_cpus": on.cpus_per_replica, "num_gpus": on.gpus_per_replica},
-            autoscaling_config=AutoscalingConfig(
-                min_replicas=on.min_replicas, max_replicas=on.max_replicas, 
-                target_ongoing_requests=max(1, ongoing // 8),                upscale_delay_s=5, downscale_delay_s=120,
-            ),
+            **replicas(on, ongoing),
             health_check_period_s=HEALTH_S, health_check_timeout_s=3 * HEALTH_S, graceful_shutdown_timeout_s=DRAIN_S,
             graceful_shutdown_wait_loop_s=0.5, max_constructor_retry_count=2, logging_config=quiet,
         )  # fmt: skip
@@ -172,12 +170,23 @@ def application(settings: ServeSettings) -> serve.Application:
         Api,
         name="api",
         max_ongoing_requests=2 * settings.limits.concurrent,  # the API itself says who is too many
-        max_queued_requests=settings.limits.concurrent,
+        max_queued_requests=BURST * settings.limits.concurrent,
         ray_actor_options={"num_cpus": 0},
         graceful_shutdown_timeout_s=DRAIN_S, graceful_shutdown_wait_loop_s=0.5, logging_config=quiet,
     )  # fmt: skip
     bound: serve.Application = api.bind(settings, *models)
     return bound
+
+
+def replicas(on: ServeResources, ongoing: int) -> dict[str, Any]:
+    """How many copies of a model; without a range to choose from nothing is measured for the choice."""
+    if on.min_replicas == on.max_replicas:
+        return {"num_replicas": on.min_replicas}
+    scaling = AutoscalingConfig(
+        min_replicas=on.min_replicas, max_replicas=on.max_replicas, target_ongoing_requests=max(1, ongoing // 8),
+        upscale_delay_s=5, downscale_delay_s=120,
+    )  # fmt: skip
+    return {"autoscaling_config": scaling}
 
 
 def build(args: Mapping[str, Any]) -> serve.Application:
