@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 from jobs.serve.http.admission import Refused
 from jobs.serve.http.fields import choice_field, text_field, texts_field, whole_field
 from jobs.serve.http.schemas import DETECT, TRANSLATE, described
-from jobs.serve.http.service import MOST_BEAM, Service
+from jobs.serve.http.service import MOST_BEAM, USUAL, Service, search_config
 from jobs.serve.settings import LANGUAGE_NAMES
 from jobs.serve.text_pieces.detection import detect
 from transformer.config import SearchConfig
@@ -95,7 +95,7 @@ async def answer(service: Service, fields: dict[str, Any], sources: list[str]) -
     html = choice_field(fields, "format", ("text", "html")) == "html"
     most = min(service.settings.limits.alternatives, MOST_BEAM - 1)
     alternatives = whole_field(fields, "alternatives", 0, 0, most)
-    search = SearchConfig(beam=max(SearchConfig.beam, alternatives + 1), n_best=alternatives + 1)
+    search = search_config(USUAL, max(USUAL.beam, alternatives + 1), USUAL.alpha, alternatives + 1)
     detected = [detect(text, sources)[0] for text in texts] if source == "auto" and sources else None
     pairs = [
         service.model_for(found["language"] if detected else source, target) for found in detected or [{}] * len(texts)

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Protocol
 
 from starlette.requests import Request
@@ -31,6 +32,7 @@ from transformer.config import SearchConfig
 from transformer.parsing.parser import SEARCH
 
 MOST_BEAM = 16
+USUAL = SearchConfig()
 log = logging.getLogger("ray.serve")
 
 
@@ -113,14 +115,14 @@ class Service:
 
     def search(self, fields: Mapping[str, Any], model: ServedModel) -> SearchConfig:
         """What the paper has for this kind of model, and what the request changes of it."""
-        usual = SEARCH if model.parses else SearchConfig()
+        usual = SEARCH if model.parses else USUAL
         most = max(MOST_BEAM, usual.beam)
         n_best = whole_field(fields, "n_best", 1, 1, MOST_BEAM)
         beam = whole_field(fields, "beam", max(usual.beam, n_best), 1, most)
         alpha = number_field(fields, "alpha", usual.alpha, 0.0, 5.0)
         if n_best > beam:
             raise Refused(400, f"n_best must be from 1 to the beam ({beam}).")
-        return replace(usual, beam=beam, alpha=alpha, n_best=n_best)
+        return search_config(usual, beam, alpha, n_best)
 
     async def translate(self, model: ServedModel, text: str, html: bool, search: SearchConfig) -> TextResult:
         calls = ModelCalls(self.models, model.name)
@@ -140,6 +142,11 @@ class Service:
             found = await calls.sentences(sources, search)
             return [SentenceResult(source, some, trees=True) for source, some in zip(sources, found, strict=True)]
         return await translate_sentences(sources, search, calls.sentences, calls.attention)
+
+
+@lru_cache(maxsize=256)  # a config checks itself: once for each kind of request, not for each request
+def search_config(usual: SearchConfig, beam: int, alpha: float, n_best: int) -> SearchConfig:
+    return replace(usual, beam=beam, alpha=alpha, n_best=n_best)
 
 
 class ModelCalls:
