@@ -210,7 +210,7 @@ def _using_a_model(commands: Commands) -> None:
 def _serve(commands: Commands) -> None:
     serve = add_command(commands, "serve", "serve:serve", "a web page and an HTTP API for trained models")
     serve.add_argument(
-        "models", nargs="*", metavar="RECIPE|DIR|models:/NAME", help="one or more; NAME=... in front names it"
+        "models", nargs="*", metavar="RECIPE|DIR|models:/NAME", help="one or more, named by NAME=... or NAME:en-fr=..."
     )
     serve.add_argument("--host", default="127.0.0.1", help="where to listen; any but this machine itself needs --keys")
     serve.add_argument("--port", type=int, default=8000)
@@ -221,6 +221,7 @@ def _serve(commands: Commands) -> None:
     serve.add_argument("--new-key", metavar="OWNER", help="make a key, add its hash to --keys FILE, and end")
     serve.add_argument("--rate", type=int, metavar="N", help="requests per minute of each key")
     serve.add_argument("--characters", type=int, metavar="N", help="in one request (10,000)")
+    serve.add_argument("--concurrent", type=int, metavar="N", help="requests at once; more are told to try again (512)")
     serve.add_argument("--timeout", type=float, metavar="SECONDS", help="until a request is given up (60)")
     serve.add_argument("--cors", action="append", default=[], metavar="ORIGIN", help="let this site's pages call us")
     serve.add_argument("--log-text", action="store_true", help="write what is translated into the logs")

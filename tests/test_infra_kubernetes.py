@@ -16,9 +16,14 @@ import jsonschema
 import pytest
 import yaml
 from ray.serve.schema import ServeDeploySchema
+from small_model import random_directory
 
 from jobs.cluster.profiles import load_profile
 from jobs.cluster.submit.submission import Submission
+from jobs.errors import UserError
+from jobs.serve.deployment import settings_of
+from jobs.serve.http.keys import add_key
+from jobs.serve.settings import Limits
 
 INFRA = Path(__file__).resolve().parents[1] / "infra"
 KUBERNETES = "v1.32.0-local-strict"
@@ -231,6 +236,25 @@ def test_the_service_is_upgraded_without_a_gap_and_needs_keys() -> None:
     (container,) = group["template"]["spec"]["containers"]
     assert profile.cpus == float(container["resources"]["requests"]["cpu"]) * group["maxReplicas"]
     assert config.http_options.port in [port["containerPort"] for port in container["ports"]]
+
+
+def test_the_services_settings_are_read_and_a_mistake_in_them_is_a_sentence(tmp_path: Path) -> None:
+    config = yaml.safe_load(service_spec()["serveConfigV2"])
+    args, directory = config["applications"][0]["args"], random_directory(tmp_path / "model")
+    parser = random_directory(tmp_path / "parser", symbols=("(S", ")S", "XX"))
+    add_key(tmp_path / "keys", "alice")
+    args |= {"models": [f"a={directory}", f"b:en-fr={directory}", f"c={parser}"], "keys": str(tmp_path / "keys")}
+    settings = settings_of(args | {"limits": {"requests_per_minute": 60}, "cors": ["https://example.org"]})
+    assert [(model.name, model.source, model.target) for model in settings.models] == [
+        ("a", "en", "de"), ("b", "en", "fr"), ("c", "en", "trees"),
+    ]  # fmt: skip
+    assert settings.limits == Limits(requests_per_minute=60)
+    assert (settings.cors, list((settings.keys or {}).values())) == (("https://example.org",), ["alice"])
+    assert settings.on == load_profile("cpu-cluster").serve
+    with pytest.raises(UserError, match="NAME=ADDRESS"):
+        settings_of(args | {"models": [str(directory)]})
+    with pytest.raises(UserError, match="no limit speed: there are characters"):
+        settings_of(args | {"limits": {"speed": 1}})
 
 
 def test_the_cluster_is_authenticated_current_and_costs_nothing_at_rest() -> None:

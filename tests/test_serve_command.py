@@ -42,6 +42,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["MODEL", "--replicas", "many"], "a number or a range"),
         (["MODEL", "--replicas", "3-1"], "serve.min_replicas must be from 1 to max_replicas"),
         (["MODEL", "--rate", "0"], "--rate must be above 0"),
+        (["MODEL", "--concurrent", "0"], "--concurrent must be above 0"),
         (["MODEL", "MODEL"], "every model needs a name of its own"),
         (["--new-key", "alice"], "--new-key needs --keys FILE"),
         (["--keys", "keys", "--new-key", "two words"], "one word"),
@@ -122,7 +123,7 @@ def test_it_says_when_it_is_ready_and_stops_when_told(directory: Path, tmp_path:
         "pipelines.cli",
         "serve",
         f"one={directory}",
-        f"two={directory}",
+        f"two:en-fr={directory}",
         "--port",
         str(port),
         "--json",
@@ -136,7 +137,8 @@ def test_it_says_when_it_is_ready_and_stops_when_told(directory: Path, tmp_path:
         ready = json.loads(service.stdout.readline())
         assert ready == {"address": f"http://127.0.0.1:{port}", "models": ["one", "two"]}
         with urllib.request.urlopen(f"{ready['address']}/v1/models", timeout=20) as answer:
-            assert [model["name"] for model in json.loads(answer.read())] == ["one", "two"]
+            models = json.loads(answer.read())
+        assert [(model["name"], model["target"]["code"]) for model in models] == [("one", "de"), ("two", "fr")]
         with ThreadPoolExecutor(1) as thread:
             under_way = thread.submit(translate, ready["address"], "kaba lori mino. " * 60)
             wait_until(lambda: 'works_waiting{model="one"} 0.0' not in figures(ready["address"]))

@@ -296,6 +296,27 @@ def test_figures_for_prometheus_hold_no_text(client: TestClient) -> None:
     assert "kaba" not in text
 
 
+def test_what_is_translated_is_in_no_log_unless_asked(models: LocalModels, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    for logged in (False, True):
+        caplog.clear()
+        assert with_settings(models, log_text=logged).post("/translate", json=ASKED | {"api_key": "k3y"}).is_success
+        assert ("kaba lori" in caplog.text) is logged
+        assert "k3y" not in caplog.text
+
+
+def test_what_was_not_foreseen_is_a_sentence_too(models: LocalModels) -> None:
+    class Broken(LocalModels):
+        def __init__(self) -> None:
+            self.metrics = models.metrics
+
+        async def translate(self, *_: Any) -> Any:
+            raise ZeroDivisionError("secret")
+
+    answer = TestClient(build_app(SETTINGS, Broken()), raise_server_exceptions=False).post("/translate", json=ASKED)
+    assert (answer.status_code, answer.json()) == (500, {"error": "Something went wrong here: ZeroDivisionError."})
+
+
 def test_the_api_describes_itself_and_the_page_needs_no_other_host(client: TestClient) -> None:
     described = client.get("/openapi.json").json()
     assert {"/translate", "/detect", "/languages", "/health", "/frontend/settings", "/v1/translate"} <= set(

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,13 @@ from ray.serve.schema import LoggingConfig
 from jobs.cluster.connect import can_autoscale
 from jobs.cluster.profiles import load_profile
 from jobs.configs import ServeResources
+from jobs.errors import UserError
 from jobs.serve.engine import SMALLEST, Done, Engine, Work, with_kind
 from jobs.serve.gateway import Gateway
 from jobs.serve.http.app import app_of
 from jobs.serve.http.keys import load_keys
 from jobs.serve.http.service import Service
-from jobs.serve.settings import ServedModel, ServeSettings
+from jobs.serve.settings import LANGUAGES, NAMED, Limits, ServedModel, ServeSettings
 from transformer.config import SearchConfig
 
 BATCHES = 64  # small batches of Serve's that may wait to be joined
@@ -190,20 +192,39 @@ def replicas(on: ServeResources, ongoing: int) -> dict[str, Any]:
 
 
 def build(args: Mapping[str, Any]) -> serve.Application:
-    """The service of a Serve config file (infra/kuberay/service.yaml), which says where it listens.
+    """The service of a Serve config file (infra/kuberay/service.yaml), which says where it listens."""
+    return application(settings_of(args))
 
-    `models`: NAME=ADDRESS, each a model directory that every node can read; `languages`: en-de; `keys`: a file.
+
+def settings_of(args: Mapping[str, Any]) -> ServeSettings:
+    """`models`: NAME=ADDRESS or NAME:en-fr=ADDRESS, each a model directory that every node can read; `keys`: a file.
+
+    `languages` are those of models without their own; `engine`, `profile`, `limits` and `cors` are as in `attn serve`.
     """
-    source, target = str(args.get("languages", "en-de")).split("-")
     models = []
     for text in args["models"]:
-        name, _, address = str(text).partition("=")
-        engine = args.get("engine", "torch")
-        model = ServedModel(name=name, directory=address, source=source, target=target, engine=engine)
+        named = NAMED.fullmatch(str(text))
+        pair = LANGUAGES.fullmatch(str(named["languages"] or args.get("languages", "en-de")) if named else "")
+        if named is None or pair is None:
+            raise UserError(
+                f"A model is NAME=ADDRESS or NAME:en-fr=ADDRESS, languages are such as en-de: not {text!r}."
+            )
+        model = ServedModel(
+            name=named["name"], directory=named["model"], source=pair["source"], target=pair["target"],
+            engine=args.get("engine", "torch"),
+        )  # fmt: skip
         models.append(with_kind(model))
-    on = load_profile(str(args.get("profile", "laptop"))).serve
-    keys = load_keys(Path(str(args["keys"])))
-    return application(ServeSettings(models=tuple(models), host="0.0.0.0", keys=keys, on=on))
+    for name in args.get("limits", {}):
+        if name not in (known := [each.name for each in fields(Limits)]):
+            raise UserError(f"There is no limit {name}: there are {', '.join(known)}.")
+    return ServeSettings(
+        models=tuple(models),
+        host="0.0.0.0",
+        keys=load_keys(Path(str(args["keys"]))),
+        cors=tuple(args.get("cors", ())),
+        limits=Limits(**args.get("limits", {})),
+        on=load_profile(str(args.get("profile", "laptop"))).serve,
+    )
 
 
 def start(settings: ServeSettings) -> None:

@@ -6,6 +6,7 @@ None of this is part of a result's name. The settings travel to Ray's workers as
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,6 +15,8 @@ from jobs.configs import ServeResources
 from transformer.config import require
 
 Engine = Literal["torch", "ctranslate2", "ctranslate2-int8"]
+LANGUAGES = re.compile(r"(?P<source>[a-z]{2,3})-(?P<target>[a-z]{2,3})")
+NAMED = re.compile(r"(?P<name>[\w.-]{1,40})(?::(?P<languages>[a-z]{2,3}-[a-z]{2,3}))?=(?P<model>.+)")  # a:en-fr=DIR
 TREES = "trees"  # what a parser translates to
 LANGUAGE_NAMES = {
     "en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "pt": "Portuguese",

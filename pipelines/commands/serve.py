@@ -20,7 +20,7 @@ from jobs.configs import ServeResources
 from jobs.corpora.demo.shown import FIRST
 from jobs.errors import UserError, reason_of
 from jobs.serve.http.keys import add_key, load_keys
-from jobs.serve.settings import Limits, ServedModel, ServeSettings
+from jobs.serve.settings import LANGUAGES, NAMED, Limits, ServedModel, ServeSettings
 from pipelines.execution.model_directory import model_directory, model_step
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.saved import find_recipe, is_recipe
@@ -28,9 +28,10 @@ from pipelines.steps.plan import in_order
 from pipelines.terminal import interrupt
 from transformer.config import MODEL_FILES
 
-LANGUAGES = re.compile(r"(?P<source>[a-z]{2,3})-(?P<target>[a-z]{2,3})")
-NAMED = re.compile(r"(?P<name>[\w.-]{1,40})=(?P<model>.+)")
-OPTIONS = {"requests_per_minute": "--rate", "characters": "--characters", "timeout_s": "--timeout"}
+OPTIONS = {
+    "requests_per_minute": "--rate", "characters": "--characters", "concurrent": "--concurrent",
+    "timeout_s": "--timeout",
+}  # fmt: skip
 
 
 def serve(args: argparse.Namespace) -> int:
@@ -56,7 +57,8 @@ def _new_key(args: argparse.Namespace) -> int:
 def _settings(args: argparse.Namespace, models: tuple[ServedModel, ...]) -> ServeSettings:
     keys = load_keys(Path(args.keys)) if args.keys is not None else None
     limits = {
-        "requests_per_minute": args.rate, "characters": args.characters, "timeout_s": args.timeout,
+        "requests_per_minute": args.rate, "characters": args.characters, "concurrent": args.concurrent,
+        "timeout_s": args.timeout,
     }  # fmt: skip
     try:
         return ServeSettings(
@@ -91,10 +93,10 @@ def _resources(args: argparse.Namespace) -> ServeResources:
 
 @contextlib.contextmanager
 def _model(args: argparse.Namespace, text: str) -> Iterator[ServedModel]:
-    """RECIPE, DIR or models:/NAME, each with NAME= in front if it is to be called otherwise."""
+    """RECIPE, DIR or models:/NAME, each with NAME= or NAME:en-fr= in front if it is to be called otherwise."""
     named = NAMED.fullmatch(text)
     place = named["model"] if named else text
-    source, target = _languages(args, place)
+    source, target = _languages(args, place, named["languages"] if named else None)
     with _directory(args, place) as directory:
         name = named["name"] if named else re.sub(r"[^\w.-]+", "-", _short(place)).strip("-")
         yield ServedModel(name=name or "model", directory=directory, source=source, target=target, engine=args.engine)
@@ -135,10 +137,10 @@ def _registered(args: argparse.Namespace, uri: str) -> Path:
     return found
 
 
-def _languages(args: argparse.Namespace, place: str) -> tuple[str, str]:
-    """What --languages says, or what the recipe's data says, or English to German."""
-    if args.languages is not None:
-        match = LANGUAGES.fullmatch(args.languages)
+def _languages(args: argparse.Namespace, place: str, own: str | None) -> tuple[str, str]:
+    """What the model's name or --languages says, or what the recipe's data says, or English to German."""
+    if own or args.languages is not None:
+        match = LANGUAGES.fullmatch(own or args.languages)
         if match is None:
             raise UserError(f"--languages is two codes such as en-de, not {args.languages!r}.")
         return match["source"], match["target"]
