@@ -26,6 +26,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ from transformer.translator import Translator
 CLIENTS = (1, 8, 64)
 WARM_UP_S = 1.5
 ROOT = Path(__file__).resolve().parents[1]
+PARTS = {"ray::ProxyActor": "proxy", "ray::ServeReplica:attn:api": "API", "ray::ServeReplica:attn:model": "model"}
 HA_PROXY = {"RAY_SERVE_ENABLE_HA_PROXY": "1", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1"}
 
 
@@ -53,6 +55,7 @@ class Load(NamedTuple):
     failed: int
     batch: float | None
     processor_ms: float  # of all processes of the server, for a sentence
+    parts_ms: dict[str, float]  # the same by what the processes are
 
 
 # --- the clients -------------------------------------------------------------------------------------------------
@@ -76,14 +79,16 @@ async def client(port: int, lines: Sequence[str], number: int, until: float, see
 
 
 async def measure(port: int, pid: int, lines: Sequence[str], clients: int, seconds: float) -> Load:
-    before, seen, began, used = [], [], 0.0, 0.0
+    before, seen, began = [], [], 0.0
+    used: Counter[str] = Counter()
     for duration in (WARM_UP_S, seconds):
         before, seen, began, used = batches(port), [], time.perf_counter(), processor_seconds(pid)
         until = began + duration
         await asyncio.gather(*(client(port, lines, number, until, seen) for number in range(clients)))
     whole = time.perf_counter() - began
     times = sorted(taken for taken, _ in seen)
-    after = batches(port)
+    after, spent = batches(port), processor_seconds(pid)
+    spent.subtract(used)
     batch = (after[0] - before[0]) / max(1.0, after[1] - before[1]) if after else None
     return Load(
         clients,
@@ -92,22 +97,28 @@ async def measure(port: int, pid: int, lines: Sequence[str], clients: int, secon
         1e3 * times[int(0.99 * (len(times) - 1))],
         sum(not good for _, good in seen),
         batch,
-        1e3 * (processor_seconds(pid) - used) / len(times),
+        1e3 * spent.total() / len(times),
+        {part: 1e3 * spent[part] / len(times) for part in PARTS.values() if part in spent},
     )
 
 
-def processor_seconds(pid: int) -> float:
-    """What a process and all that it started have used: on a machine with other work the fairest measure."""
+def processor_seconds(pid: int) -> Counter[str]:
+    """What a process and all that it started have used, by part: on a machine with other work the fairest measure."""
     parents, used = {}, {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
             parents[int(entry.name)] = int(fields[1])
-            used[int(entry.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            command = (entry / "cmdline").read_text()
+            part = next((part for name, part in PARTS.items() if command.startswith(name)), "")
+            used[int(entry.name)] = part, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     tree = {pid}
     while more := {child for child, parent in parents.items() if parent in tree} - tree:
         tree |= more
-    return sum(used[each] for each in tree if each in used)
+    seconds: Counter[str] = Counter()
+    for each in tree & set(used):
+        seconds[used[each][0]] += used[each][1]
+    return seconds
 
 
 def batches(port: int) -> list[float]:
@@ -247,6 +258,9 @@ def main() -> None:
                     f"{load.processor_ms:>8.1f}{load.failed:>8}",
                     flush=True,
                 )
+                if load.parts_ms:
+                    parts = ", ".join(f"{part} {spent:.1f}" for part, spent in load.parts_ms.items())
+                    print(f"{'':<38}of the CPU ms: {parts}", flush=True)
     rate = 0.0
     for engine, batch in (("torch", 256), ("torch", 26), ("torch", 1), ("ctranslate2", 256), ("ctranslate2", 1)):
         alone, processor_ms = offline(args.model, engine, lines, batch, args.seconds)
