@@ -24,6 +24,11 @@ def reason_of(error: BaseException) -> str:
     return words.lower() if words else str(error)
 
 
+def first_line(error: BaseException) -> str:
+    """What it says, without the pages that some libraries add; may be empty."""
+    return str(error).strip().partition("\n")[0]
+
+
 def refuse_unknown(kind: str, name: str, known: Iterable[str], *, where: str = "", prefix: str = "") -> NoReturn:
     """Raise a UserError: there is no `kind` of this name, with the nearest known name and all known names.
 

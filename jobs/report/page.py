@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from jobs.configs import ReportConfig, Resources
 from jobs.durations import duration
+from jobs.language_names import language_name
 from jobs.report import figures, pages, trees
 from jobs.report.attention import KINDS, Picture, entropies, still, viewer_data
 from jobs.report.cost import cost_section
@@ -23,7 +24,6 @@ from jobs.report.row_results import Json, Row, Sample
 from jobs.report.tables import Result, number, results
 from transformer import paper_figures
 
-LANGUAGES = {"en": "English", "de": "German", "fr": "French", "cs": "Czech", "es": "Spanish", "ru": "Russian"}
 LEARNED_NOTHING = 2.0  # BLEU below which the translations say nothing but that training was too short or went wrong
 SETTINGS = {  # the section of `--set` that a step's settings belong to; those of a corpus go by its recipe's names
     "vocabulary": "vocabulary.",
@@ -111,7 +111,7 @@ def subtitle(report: Report) -> str:
     source, _, target = report.pair.partition("-")
     parts = [f"Recipe {report.config.recipe}"]
     if "?" not in report.pair:
-        parts.append(f"{LANGUAGES.get(source, source)} to {LANGUAGES.get(target, target)}")
+        parts.append(f"{language_name(source)} to {language_name(target)}")
     lines = report.rows[0].fact("lines", "scores") or report.rows[0].fact("sentences", "translations")
     parts += [f"{lines:,.0f} sentences scored"] if lines else []
     parts += [f"{len(report.rows)} rows"] if len(report.rows) > 1 else []

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 from sacrebleu.metrics.bleu import BLEU
@@ -22,6 +22,7 @@ from transformer import paper_figures as paper
 
 Json = Mapping[str, Any]
 Point = Mapping[str, float]
+T = TypeVar("T")
 Inputs = Mapping[str, Artifact]  # the results that one row stands on: corpora, shards, ... (pipelines/steps/stages.py)
 
 
@@ -168,22 +169,28 @@ def read_samples(translations: Artifact) -> list[Sample]:
 
 
 def choose_samples(samples: Sequence[Sample], most: int) -> dict[str, list[Sample]]:
-    """The worst, the best (the longest of the perfect ones) and some evenly spread over the set, none twice."""
+    """By chrF; of the perfect ones the longest."""
     worst = sorted(samples, key=lambda sample: (sample.chrf, sample.bleu, sample.line))
+    best = sorted(samples, key=lambda sample: (-round(sample.chrf, 1), -len(sample.source), sample.line))
+    return choose(worst, best, lambda sample: sample.line, most)
+
+
+def choose(worst: Sequence[T], best: Sequence[T], line: Callable[[T], int], most: int) -> dict[str, list[T]]:
+    """The first of both orders of the same sentences, and some evenly spread over the set: a third each, none twice."""
     share = max(1, most // 3)
-    chosen: dict[str, list[Sample]] = {"Worst": [], "Best": [], "At random": []}
+    chosen: dict[str, list[T]] = {}
     taken: set[int] = set()
 
-    def take(kind: str, candidates: Sequence[Sample], count: int) -> None:
-        for sample in [sample for sample in candidates if sample.line not in taken][:count]:
-            taken.add(sample.line)
-            chosen[kind].append(sample)
+    def take(kind: str, candidates: Sequence[T], count: int) -> None:
+        for each in [each for each in candidates if line(each) not in taken][:count]:
+            taken.add(line(each))
+            chosen.setdefault(kind, []).append(each)
 
     take("Worst", worst, share)
-    take("Best", sorted(samples, key=lambda sample: (-round(sample.chrf, 1), -len(sample.source), sample.line)), share)
-    scattered = sorted(samples, key=lambda sample: (sample.line * 2_654_435_761) % 2**32)
+    take("Best", best, share)
+    scattered = sorted(worst, key=lambda each: (line(each) * 2_654_435_761) % 2**32)
     take("At random", scattered, max(0, most - len(taken)))
-    return {kind: found for kind, found in chosen.items() if found}
+    return chosen
 
 
 def attention_sentences(samples: Sequence[Sample], count: int = 3, words: tuple[int, int] = (7, 18)) -> list[str]:

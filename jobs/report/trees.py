@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from jobs.report import figures
-from jobs.report.row_results import Row
+from jobs.report.row_results import Row, choose
 from jobs.report.tables import number
 from jobs.report.tree_pictures import errors_svg
 from jobs.storage.artifacts import Artifact
@@ -45,24 +45,14 @@ def has_trees(scores: Artifact) -> bool:
 
 
 def read_samples(scores: Artifact, most: int) -> dict[str, list[TreeSample]]:
-    """The worst (of the longest), the best, and some evenly spread; none twice."""
+    """By F1, of equal ones the longest; only sentences that fit on a page where there are any."""
     store, path = filesystem(scores, TREES)
     rows = pq.read_table(path, filesystem=store).to_pylist()
     rows = [row for row in rows if row["words"] <= MOST_WORDS] or rows
-    share = max(1, most // 3)
-    taken: set[int] = set()
-    chosen: dict[str, list[TreeSample]] = {}
-
-    def take(kind: str, ordered: Sequence[Mapping[str, Any]], count: int) -> None:
-        for row in [row for row in ordered if row["line"] not in taken][:count]:
-            taken.add(row["line"])
-            chosen.setdefault(kind, []).append(sample_of(row))
-
-    take("Worst", sorted(rows, key=lambda row: (row["f1"], -row["words"], row["line"])), share)
-    take("Best", sorted(rows, key=lambda row: (-row["f1"], -row["words"], row["line"])), share)
-    scattered = sorted(rows, key=lambda row: (row["line"] * 2_654_435_761) % 2**32)
-    take("At random", scattered, max(0, most - len(taken)))
-    return chosen
+    worst = sorted(rows, key=lambda row: (row["f1"], -row["words"], row["line"]))
+    best = sorted(rows, key=lambda row: (-row["f1"], -row["words"], row["line"]))
+    chosen = choose(worst, best, lambda row: int(row["line"]), most)
+    return {kind: [sample_of(row) for row in found] for kind, found in chosen.items()}
 
 
 def sample_of(row: Mapping[str, Any]) -> TreeSample:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from jobs import language_names
 from jobs.configs import ServeResources
 from transformer.config import require
 
@@ -18,12 +19,7 @@ Engine = Literal["torch", "ctranslate2", "ctranslate2-int8"]
 LANGUAGES = re.compile(r"(?P<source>[a-z]{2,3})-(?P<target>[a-z]{2,3})")
 NAMED = re.compile(r"(?P<name>[\w.-]{1,40})(?::(?P<languages>[a-z]{2,3}-[a-z]{2,3}))?=(?P<model>.+)")  # a:en-fr=DIR
 TREES = "trees"  # what a parser translates to
-LANGUAGE_NAMES = {
-    "en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "pt": "Portuguese",
-    "nl": "Dutch", "sv": "Swedish", "da": "Danish", "pl": "Polish", "cs": "Czech", "ro": "Romanian", "ru": "Russian",
-    "uk": "Ukrainian", "bg": "Bulgarian", "el": "Greek", "ar": "Arabic", "he": "Hebrew", "hi": "Hindi",
-    "ko": "Korean", "zh": "Chinese", "ja": "Japanese", TREES: "tree",
-}  # fmt: skip
+LANGUAGE_NAMES = language_names.LANGUAGE_NAMES | {TREES: "tree"}
 
 
 @dataclass(frozen=True, kw_only=True)

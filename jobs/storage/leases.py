@@ -26,7 +26,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import ObjectStore, from_url
 
-from jobs.errors import UserError
+from jobs.errors import UserError, first_line
 
 HEARTBEAT_S = 10.0
 STALE_S = 60.0  # by the store's own clock
@@ -141,7 +141,7 @@ def marks(answer: Any) -> Mapping[str, str]:
 
 
 def refused(key: str, error: Exception) -> UserError:
-    first = str(error).strip().partition("\n")[0]
+    first = first_line(error)
     return UserError(f"The object store refused the lock {key}: {first} Nothing is lost: run the same again.")
 
 
@@ -165,5 +165,5 @@ def bucket_store(bucket_uri: str, region: str | None) -> ObjectStore:
     try:
         return from_url(address, **config)
     except (BaseError, ValueError, TypeError) as error:
-        first = str(error).strip().partition("\n")[0]
+        first = first_line(error)
         raise UserError(f"The storage address {bucket_uri} cannot be used for locks: {first}") from error

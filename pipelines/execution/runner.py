@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jobs.configs import Resources
-from jobs.errors import UserError
+from jobs.errors import UserError, first_line
 from jobs.events import Event, Metrics
 from jobs.passwords import hidden
 from jobs.storage.artifacts import Artifact, Lock
@@ -281,10 +281,6 @@ def sentence_of(error: BaseException) -> str:
     wrapped = type(error).__name__.startswith("RayTaskError") or hasattr(error, "worker_failures")
     origin = chain[-1] if wrapped else error
     return hidden(f"{type(origin).__name__}: {first_line(origin) or 'no message'}")
-
-
-def first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

@@ -6,13 +6,14 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from jobs.errors import first_line
 from jobs.passwords import hidden
 from pipelines.terminal.redirect_output import log_file
 
 
 def sentence(error: BaseException, command: str, logs: Path) -> str:
     """Writes the stack trace into a file and names it."""
-    first = str(error).strip().partition("\n")[0] or "no message"
+    first = first_line(error) or "no message"
     sentence = hidden(f"Something unforeseen went wrong: {type(error).__name__}: {first}")
     account = hidden("".join(traceback.format_exception(error)))
     for directory in (logs, Path(tempfile.gettempdir())):

@@ -16,7 +16,7 @@ from typing import Any
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
-from jobs.errors import UserError, refuse_unknown
+from jobs.errors import UserError, first_line, refuse_unknown
 from jobs.score.stage import SCORE
 from pipelines.steps.step import Step
 from pipelines.tracking.settings import by_full_name
@@ -62,7 +62,7 @@ def read(client: MlflowClient, recipe: str | None, where: str | None) -> list[Re
             if not token:
                 break
     except Exception as error:  # MLflow's own, and those of every kind of database
-        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        first = first_line(error) or type(error).__name__
         raise UserError(f"MLflow at {client.tracking_uri} could not answer: {first}") from error
     newest: dict[tuple[str, str, str], Result] = {}
     for run in runs:

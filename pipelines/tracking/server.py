@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from mlflow.tracking import MlflowClient
 
-from jobs.errors import UserError, reason_of
+from jobs.errors import UserError, first_line, reason_of
 from jobs.passwords import take_password
 from pipelines.execution.workspace import Workspace
 
@@ -66,7 +66,7 @@ def reader(workspace: Workspace) -> MlflowClient:
     try:
         return MlflowClient(tracking_uri=uri)
     except Exception as error:  # every kind of database has its own
-        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        first = first_line(error) or type(error).__name__
         raise UserError(f"MLflow at {uri} could not answer: {first}.") from error
 
 
