@@ -10,6 +10,7 @@ from small_demo import SMALL, asked, attn, result_files
 from step_job import StepConfig, stage
 
 from jobs.errors import UserError
+from pipelines.cli import main
 from pipelines.commands.run import make_again
 from pipelines.execution.files import damage
 from pipelines.execution.workspace import Workspace
@@ -63,6 +64,22 @@ def test_damage_is_named(workspace: Workspace, name: str, text: str | None, says
         assert [(each.state, each.why) for each in planned.steps] == [("damaged", says)]
         with pytest.raises(UserError, match=rf"{says}.*attn run demo --again {step.key}"):
             workspace.finished(step, "demo")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"files": [1]}, {"files": {"value.txt": 5}}, {"files": {"value.txt": {}}}, {"facts": []}, {"made": "yes"}],
+)
+def test_an_edited_record_is_damaged(
+    change: dict[str, object], workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = finished(workspace)
+    artifact = workspace.artifact(step)
+    artifact.write_json("record.json", {**artifact.read_json("record.json"), **change})
+    with pytest.raises(UserError, match="is damaged"):
+        plan([step], workspace)
+    assert main(["verify", "--workspace", workspace.uri]) == 1
+    assert "record.json is damaged" in capsys.readouterr().out
 
 
 def test_work_and_locks_are_no_part_of_a_result(workspace: Workspace) -> None:

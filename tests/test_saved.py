@@ -127,6 +127,15 @@ def test_a_wrong_file_is_a_sentence(
     assert says in capsys.readouterr().err
 
 
+def test_a_kept_recipe_that_is_broken_hides_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("mine", 'recipe = "demo"'), ("broken", "recipe = [")):
+        Workspace(str(tmp_path)).root.write_text(f"recipes/{name}.toml", text)
+    assert main(["recipes", "--json", "--workspace", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert "Demo language, English to German (mine)" in shown.out
+    assert "broken.toml is not TOML" in shown.err
+
+
 def test_a_file_is_not_written_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

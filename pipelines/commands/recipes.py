@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from rich.console import Console
 from rich.table import Table
@@ -20,7 +21,7 @@ from pipelines.terminal.json_output import print_json
 
 def recipes(args: argparse.Namespace) -> int:
     workspace = Workspace(args.workspace)
-    known = {**RECIPES, **{name: find_recipe(name, workspace) for name in kept(workspace)}}
+    known = {**RECIPES, **readable(workspace)}
     costs = {name: _cost(recipe, args.on) for name, recipe in known.items()}
     if args.json:
         fields = [(r.name, r.summary, r.paper, costs[r.name]) for r in known.values()]
@@ -35,6 +36,17 @@ def recipes(args: argparse.Namespace) -> int:
     console.print(table)
     console.print("\nattn plan RECIPE says what it would make; attn run RECIPE makes it.")
     return 0
+
+
+def readable(workspace: Workspace) -> dict[str, Recipe]:
+    """The recipes of one's own that were run there; of those that are no recipes any more it is said."""
+    found = {}
+    for name in kept(workspace):
+        try:
+            found[name] = find_recipe(name, workspace)
+        except UserError as error:
+            print(f"attn: {error}", file=sys.stderr)
+    return found
 
 
 def _cost(recipe: Recipe, profile: str | None) -> str:

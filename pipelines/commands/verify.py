@@ -11,7 +11,7 @@ from rich.console import Console
 
 from jobs.errors import UserError
 from jobs.storage.artifacts import RECORD
-from pipelines.execution.files import FILES, damage_of, in_words
+from pipelines.execution.files import FILES, damage_of, in_words, is_record
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import from_arguments
 from pipelines.steps.plan import in_order
@@ -52,11 +52,11 @@ def examine(workspace: Workspace, key: str, sizes: Mapping[str, int], deep: bool
     artifact = workspace.root.child(key)
     try:
         record = json.loads(artifact.read_bytes(RECORD))
-        whole = f"{record['stage']}/{record['fingerprint']}" == key
-    except (ValueError, KeyError, TypeError):
-        record, whole = {}, False
+    except ValueError:
+        record = None
+    whole = is_record(record, key)
     damage = damage_of(record, artifact, sizes, deep=deep) if whole else [f"{RECORD} is damaged"]
-    return {"result": key, "damage": damage, "listed": FILES in record or not whole}
+    return {"result": key, "damage": damage, "listed": not whole or FILES in record}
 
 
 def say(found: list[dict[str, Any]], workspace: Workspace, recipe: str, deep: bool) -> None:
@@ -70,4 +70,5 @@ def say(found: list[dict[str, Any]], workspace: Workspace, recipe: str, deep: bo
     older = f"; {unlisted} have no list of files (made by an older attn) and were not looked at" if unlisted else ""
     how = "by size and digest" if deep else "by size (--deep compares digests)"
     whole = len(found) - damaged - unlisted
-    console.print(f"{len(found)} results in {workspace.uri}: {whole} whole {how}, {damaged} damaged{older}.")
+    counted = f"{len(found)} results in {workspace.uri}: {whole} whole {how}, {damaged} damaged{older}."
+    console.print(counted, soft_wrap=True)

@@ -20,6 +20,20 @@ DIGESTED = 2**26  # bytes: larger files have no digest, since reading them again
 DIGESTED_IN_ALL = 2**30
 
 
+def is_record(record: Any, key: str) -> bool:
+    """Whether it has the form of a record, and is that of the result `key`: somebody may have edited it."""
+    if not isinstance(record, dict) or f"{record.get('stage')}/{record.get('fingerprint')}" != key:
+        return False
+    facts, made, files = record.get("facts"), record.get("made"), record.get(FILES) or {}
+    return (
+        isinstance(facts, dict)
+        and isinstance(made, dict)
+        and "when" in made
+        and isinstance(files, dict)
+        and all(isinstance(listed, dict) and isinstance(listed.get("bytes"), int) for listed in files.values())
+    )
+
+
 def belongs(name: str, kept_work: Sequence[str]) -> bool:
     """Whether a file is part of the result: not the record, not a lock, of the work only what the stage says."""
     if name == RECORD or any(part.startswith(".") for part in name.split("/")):

@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from jobs.errors import UserError, reason_of
 from jobs.passwords import take_password
 from jobs.storage.artifacts import RECORD, WORK, Artifact, Lock
-from pipelines.execution.files import FILES, damage, in_words, listing
+from pipelines.execution.files import FILES, damage, in_words, is_record, listing
 from pipelines.steps.step import Step
 
 DEFAULT = "workspace"
@@ -120,18 +120,15 @@ class Workspace:
 
     def _parsed(self, text: bytes, key: str) -> Mapping[str, Any]:
         try:
-            record: Mapping[str, Any] = json.loads(text)
-            whole = (
-                f"{record['stage']}/{record['fingerprint']}" == key and record["facts"] is not None and record["made"]
-            )
-        except (ValueError, KeyError, TypeError):
-            whole = False
-        if not whole:
+            record: Any = json.loads(text)
+        except ValueError:
+            record = None
+        if not is_record(record, key):
             raise UserError(
                 f"The record {self.root.at(key)}/{RECORD} is damaged, so the result beside it cannot be trusted. "
                 f"Remove that directory to have it made again."
             )
-        return record
+        return cast(Mapping[str, Any], record)
 
     def recent_records(self, stage: str, most: int) -> list[Mapping[str, Any]]:
         """The newest records of a stage, for comparison; damaged ones are passed over."""
