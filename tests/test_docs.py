@@ -32,6 +32,7 @@ PATH = re.compile(rf"(?<![\w/.$-])(?:{'|'.join(TOP)})/[\w./*<>-]*")
 BARE = re.compile(r"(?<![\w/.*<>-])\w[\w-]*\.(?:py|sh|sbatch)\b")  # `job.py` without its folder
 TEST = re.compile(r"(?:tests/)?(test_\w+\.py)::(test_\w+)")
 MAKE = re.compile(r"(?:^|`)make ([a-z]+)", re.MULTILINE)
+CALL = re.compile(r"`(\w+)\(")  # `name(...)` of a page
 LINK = re.compile(r"\]\(([^)#:]+)\)")
 
 
@@ -81,6 +82,17 @@ def missing_tests(text: str) -> list[str]:
     ]
 
 
+@cache
+def names_of_functions() -> frozenset[str]:
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in CODE]
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return frozenset(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+def missing_functions(text: str) -> list[str]:
+    return [name for name in CALL.findall(text) if name not in names_of_functions()]
+
+
 def targets() -> set[str]:
     return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
 
@@ -95,8 +107,9 @@ def test_everything_that_is_named_exists(missing: Callable[[str], list[str]]) ->
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_and_make_target_of_a_page_exists(page: Path) -> None:
+def test_every_link_make_target_and_function_of_a_page_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
+    assert missing_functions(text) == []
     assert missing_targets(text) == []
     assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
 
@@ -110,6 +123,7 @@ def test_every_link_and_make_target_of_a_page_exists(page: Path) -> None:
         (missing_tests, "`test_docs.py::test_nothing`"),
         (missing_tests, "`test_nowhere.py::test_nothing`"),
         (missing_targets, "run `make nothing`"),
+        (missing_functions, "one `make_nothing(...)` in"),
     ],
 )
 def test_what_does_not_exist_would_be_seen(missing: Callable[[str], list[str]], planted: str) -> None:
