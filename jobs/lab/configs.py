@@ -157,8 +157,8 @@ class ResidualConfig:
 class WarmupConfig:
     model: ModelConfig = DEEP
     rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2)  # at the peak
-    warmups: tuple[int, ...] = (0, 30, 100)
-    updates: int = 200
+    warmups: tuple[int, ...] = (0, 25, 75)
+    updates: int = 150
     batch: int = 32
     draws: int = 3  # trainings of every cell
     symbols: int = 16

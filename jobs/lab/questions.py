@@ -22,7 +22,7 @@ QUESTIONS: Mapping[str, Question] = {
         title="Scaling",
         question="Does leaving out 1/sqrt(d_k) kill the gradient of the softmax?",
         paper="3.2.1: for large d_k the dot products grow and the softmax has extremely small gradients",
-        minutes=3,
+        minutes=7,
     ),
     "mask": Question(
         title="Mask",
@@ -35,7 +35,7 @@ QUESTIONS: Mapping[str, Question] = {
         title="Positions",
         question="What do position encodings give, and how far do they reach?",
         paper="3.5: sinusoids and learned positions are nearly identical; sinusoids may reach longer sequences",
-        minutes=5,
+        minutes=6,
     ),
     "heads": Question(
         title="Heads",
@@ -54,7 +54,7 @@ QUESTIONS: Mapping[str, Question] = {
         title="Residuals and norm",
         question="Which of residual connections and normalisation make depth trainable?",
         paper="3.1: LayerNorm(x + Sublayer(x)) around every sub-layer",
-        minutes=4,
+        minutes=7,
     ),
     "warmup": Question(
         title="Warm-up",
@@ -66,7 +66,7 @@ QUESTIONS: Mapping[str, Question] = {
         title="Smoothing and averaging",
         question="Do label smoothing and averaged checkpoints give BLEU?",
         paper="5.4: smoothing hurts perplexity and improves BLEU; 6.1: the last 5 or 20 checkpoints are averaged",
-        minutes=4,
+        minutes=7,
         text=True,
     ),
     "recurrence": Question(

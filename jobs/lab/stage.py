@@ -11,4 +11,4 @@ def no_estimate(lineage: Lineage, on: Resources) -> Estimate | None:
     return None
 
 
-LAB = Stage(name="lab", version=2, job="jobs.lab.job", estimate=no_estimate, publishes_files=True)
+LAB = Stage(name="lab", version=3, job="jobs.lab.job", estimate=no_estimate, publishes_files=True)
