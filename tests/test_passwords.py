@@ -28,12 +28,18 @@ ADDRESSES = [
     f"s3://bucket/prefix?region=eu&secret_key={SECRET}",
     f"https://store/container?sig={SECRET}",
     f"two of them: redis://:{SECRET}@a, and http://x:{SECRET}@b",
+    f"http://user:se@{SECRET}@host:5000/path",
+    f"http://user:{SECRET}@part@host:5000/path",
+    f"http://me@example.org:{SECRET}@host",
+    f"https://user:a:{SECRET}@host",
+    f"https://user:{SECRET}#1?x/y@host",
+    f"https://{SECRET.replace('/', '-')}@host/x",
 ]
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_what_is_shown_has_no_password(address: str) -> None:
-    assert SECRET not in hidden(address)
+    assert "Sentinel" not in hidden(address)
     assert has_password(address)
     assert SECRET not in str(UserError(f"{address} cannot be used."))
     assert SECRET not in str(pickle.loads(pickle.dumps(UserError(address))))
@@ -59,6 +65,44 @@ def test_an_address_that_is_used_has_no_password_either(monkeypatch: pytest.Monk
     assert take_password("https://me:pw@host/x") == "https://host/x"
     assert (os.environ["MLFLOW_TRACKING_USERNAME"], os.environ["MLFLOW_TRACKING_PASSWORD"]) == ("me", "pw")
     assert Workspace(f"s3://KEY:{SECRET}@bucket/attn").uri == "s3://bucket/attn"
+
+
+@pytest.mark.parametrize(
+    ("address", "password", "left"),
+    [
+        ("https://me:se@cret@host/x@2", "se@cret", "https://host/x@2"),
+        ("https://me@example.org:s:e@host", "s:e", "https://host"),
+        ("https://me:a/b#c@host/x", "a/b#c", "https://host/x"),
+        ("https://me:my secret words@host", "my secret words", "https://host"),
+        ("https://host:5000/x@y", "", "https://host:5000/x@y"),
+    ],
+)  # fmt: skip
+def test_a_password_may_have_any_character(
+    address: str, password: str, left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "")
+    taken = take_password(address)
+    assert os.environ["MLFLOW_TRACKING_PASSWORD"] == password
+    assert taken == left
+
+
+def test_what_was_taken_out_of_an_address_is_hidden_by_itself_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "")
+    take_password("s3://KEY:Sentinel of%20three words@bucket")
+    take_password("postgresql://me:Sentinel%40db@host/x")
+    said = hidden(
+        "attn run --workspace 's3://KEY:Sentinel of%20three words@bucket': Sentinel of three words, Sentinel@db"
+    )
+    assert "Sentinel" not in said
+    assert "attn run --workspace" in said
+
+
+def test_a_long_line_does_not_take_minutes() -> None:
+    """With the square of its length it would be days."""
+    for line in ("x" * 3_000_000, "http://u:" + "a" * 3_000_000):
+        assert hidden(line) == line
 
 
 @pytest.mark.parametrize("address", ["gs://", "s3://", "s3:///", "gs://?x=1", "s3://KEY:pw@"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import os
 import signal
 import socket
 import subprocess
@@ -16,8 +17,10 @@ import webbrowser
 from jobs.errors import UserError, reason_of, refuse_unknown
 from jobs.passwords import hidden
 from pipelines.execution.workspace import Workspace
+from pipelines.terminal import interrupt
 
 START_S = 300.0  # on a busy machine it takes its time
+END_S = 1.0
 
 
 def ui(args: argparse.Namespace) -> int:
@@ -50,12 +53,17 @@ def show(address: str, quiet: bool) -> None:
 
 
 def serve(uri: str, port: int, page: str, quiet: bool) -> int:
-    """MLflow's server on this machine alone, until Ctrl-C."""
+    """MLflow's server on this machine alone, until Ctrl-C.
+
+    It is told of the database by its environment: every user of the machine can read a command line.
+    """
     require_free(port)
-    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", "127.0.0.1",
-               "--port", str(port), "--workers", "1"]  # fmt: skip
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     print("Starting MLflow ...", file=sys.stderr, flush=True)
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    server = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        env={**os.environ, "MLFLOW_BACKEND_STORE_URI": uri},
+    )  # fmt: skip
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         wait_until_it_answers(server, port)
@@ -63,11 +71,20 @@ def serve(uri: str, port: int, page: str, quiet: bool) -> int:
         print("Ctrl-C stops it.", flush=True)
         return server.wait()
     except KeyboardInterrupt:
+        interrupt.end_in_order()
         return 0
     finally:
-        server.terminate()
+        end(server)
+
+
+def end(server: subprocess.Popen[bytes]) -> None:
+    """With the processes that it started: all of its session."""
+    for number, patience in ((signal.SIGTERM, END_S), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(server.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(timeout=5)
+            server.wait(timeout=patience)
+            return
 
 
 def require_free(port: int) -> None:
