@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from asked_hosts import writing_down
 from small_demo import SMALL, asked, attn
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: a second thread costs more than it gives
@@ -77,7 +78,7 @@ def bucket(s3_server: str) -> str:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The workspace of a small demo that nobody disturbed: what every disturbed one must end with."""
     workspace = tmp_path_factory.mktemp("undisturbed")
-    done = attn("run", *asked(workspace, SMALL))
+    done = attn("run", *asked(workspace, SMALL), env=writing_down(workspace.with_suffix(".asked")))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "11 steps made, 0 found done" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from asked_hosts import asked_elsewhere
 from mlflow.tracking import MlflowClient
 from small_demo import LOGGED, ROOT, SMALL, asked, attn, result_files
 from tracking_server import serving
@@ -33,6 +34,12 @@ def test_a_second_run_finds_everything_done(undisturbed: Path) -> None:
     assert "0 steps made, 11 found done" in again.stdout
     assert "attn translate" in again.stdout, "it still says what to try next"
     assert time.time() - began < 60
+
+
+def test_nobody_on_the_network_is_asked(undisturbed: Path) -> None:
+    """But for what Ray's own dashboard asks at its start, whatever it is told: is this one of three clouds?"""
+    asked_by_ray = {"169.254.169.254", "metadata.google.internal"}
+    assert asked_elsewhere(undisturbed.with_suffix(".asked")) <= asked_by_ray
 
 
 def test_everything_is_in_mlflow(undisturbed: Path) -> None:

@@ -9,41 +9,25 @@ import sys
 from pathlib import Path
 
 import pytest
+from asked_hosts import asked_elsewhere, writing_down
 from conftest import ROOT
 
 from pipelines.terminal.environment import SILENT, call_nobody, keep_ray_private
 
-LISTENING = """
-import os
-from pipelines.terminal.environment import keep_ray_private
+RAY = """
+from pipelines.terminal.environment import call_nobody, keep_ray_private
+call_nobody()
 keep_ray_private()
 from jobs.cluster.connect import connect
 connect(cpus=1, object_store_gb=0.2)
 import ray
 assert ray.get(ray.remote(lambda: 1).remote()) == 1
-parents = {}
-for process in filter(str.isdigit, os.listdir("/proc")):
-    try:
-        parents[int(process)] = int(open(f"/proc/{process}/stat").read().rpartition(")")[2].split()[1])
-    except OSError:
-        pass
-ours = {os.getpid()}
-while more := {child for child, parent in parents.items() if parent in ours} - ours:
-    ours |= more
-sockets = set()
-for process in ours:
-    try:
-        for handle in os.listdir(f"/proc/{process}/fd"):
-            sockets.add(os.readlink(f"/proc/{process}/fd/{handle}"))
-    except OSError:
-        pass
-for family in ("tcp", "tcp6"):
-    for line in open(f"/proc/net/{family}").read().splitlines()[1:]:
-        words = line.split()
-        if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
-            print("listens", words[1])
+import os
+from listening import addresses_of
+print("listens", *{host for host, _ in addresses_of(os.getpid())})
+import time
+time.sleep(5)  # the dashboard is at its start still
 """
-LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
 
 
 def test_libraries_call_nobody_unless_the_user_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,13 +60,18 @@ def test_the_token_is_for_its_owner_alone(there: bool, tmp_path: Path, monkeypat
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc to ask what listens")
 def test_a_ray_of_ours_listens_on_the_loopback_device_only(tmp_path: Path) -> None:
-    environment = {**os.environ, "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token"), "RAY_AUTH_MODE": "disabled"}
+    """And asks nobody where the file is that keeps its dashboard from asking the clouds, as the README says."""
+    (tmp_path / "ray_bootstrap_config.yaml").touch()
+    environment = {**writing_down(tmp_path / "asked"), "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token")}
+    environment |= {"RAY_AUTH_MODE": "disabled", "HOME": str(tmp_path)}
+    environment["PYTHONPATH"] += os.pathsep + str(ROOT / "tests" / "fixtures")
     environment.pop("RAY_ADDRESS", None)
     done = subprocess.run(
-        [sys.executable, "-c", LISTENING], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", RAY], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    found = [line.split()[1].partition(":")[0] for line in done.stdout.splitlines() if line.startswith("listens")]
-    assert found, "it does listen"
-    assert set(found) <= set(LOOPBACK)
+    listens = done.stdout.split("listens")[1].split()
+    assert listens, "it does listen"
+    assert set(listens) <= {"127.0.0.1", "::1"}
     assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
+    assert asked_elsewhere(tmp_path / "asked") == set()
