@@ -108,6 +108,8 @@ const visit = async () => {
   const labels = all("#attention [data-label]").map((label) => label.getBoundingClientRect());
   done.labels = labels.length;
   done.collisions = labels.slice(1).filter((box, at) => box.left < labels[at].right - 3).length;
+  const left = (element) => element.getBoundingClientRect().left;
+  done.cut = all("#attention .view text").filter((text) => left(text) < left(text.ownerSVGElement) - 0.5).length;
   done.tooWide = all("body *").filter(wide).map((element) => element.outerHTML.slice(0, 80));
   document.body.dataset.done = JSON.stringify(done);
 };
@@ -169,6 +171,7 @@ def test_the_page_works_in_a_browser(tmp_path: Path, browse: Callable[[str, int]
     assert done["light"] != done["dark"]
     assert done["labels"] > 20  # of a long sentence, at the width of a phone
     assert done["collisions"] == 0
+    assert done["cut"] == 0  # at the left edge
     assert done["overflow"] <= 0  # no sideways scrolling of the page
     if width == 500:  # as narrow as the browser's window goes; the page itself goes narrower
         assert done["tooWide"] == []

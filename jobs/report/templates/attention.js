@@ -125,9 +125,15 @@ class AttentionViewer {
     this.area.replaceChildren(this.view === "matrix" ? this.matrix(weights, width) : this.lines(weights, width));
   }
 
+  widest(tokens, size) {
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.font = `${size}px ${getComputedStyle(this.area).fontFamily}`;
+    return Math.max(...tokens.map((token) => pen.measureText(token).width));
+  }
+
   matrix(weights, width) {
     const [queries, keys] = this.sides();
-    const left = 12 + 7.2 * Math.max(...queries.map((token) => token.length));
+    const left = 12 + this.widest(queries, 13);
     const longest = Math.max(...keys.map((token) => token.length));
     const overhang = 8 + 4.2 * (keys.length ? keys[keys.length - 1].length : 0);
     const cell = Math.max(13, Math.min(34, (width - left - overhang) / keys.length));
@@ -155,8 +161,8 @@ class AttentionViewer {
 
   lines(weights, width) {
     const [queries, keys] = this.sides();
-    const left = 12 + 7.6 * Math.max(...queries.map((token) => token.length));
-    const right = 12 + 7.6 * Math.max(...keys.map((token) => token.length));
+    const left = 12 + this.widest(queries, 13.5);
+    const right = 12 + this.widest(keys, 13.5);
     const [wide, step] = [Math.min(width, left + right + 320), 25];
     const high = step * Math.max(queries.length, keys.length) + 8;
     const svg = make("svg", { class: "chart", viewBox: `0 0 ${wide} ${high}`, style: `width:${wide}px`, "font-size": 13.5, role: "img" });
