@@ -37,6 +37,7 @@ from pipelines.terminal.completion import SHELLS
 from pipelines.terminal.environment import call_nobody, keep_ray_private
 from pipelines.terminal.redirect_output import prints_everything
 
+TAKES_TEXT = ("translate", "parse", "vocabulary")
 STARTS_RAY = ("run", "doctor", "lab", "serve")  # where no cluster is named
 EPILOG = """\
 a first session:
@@ -271,9 +272,9 @@ def _on_a_cluster(commands: Commands) -> None:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Sentences to translate may stand behind options too, where argparse by itself no longer expects them."""
+    """Sentences may stand behind options too, where argparse by itself no longer expects them."""
     args, rest = parser().parse_known_args(arguments)
-    if rest and (args.command not in ("translate", "parse") or any(word.startswith("--") for word in rest)):
+    if rest and (args.command not in TAKES_TEXT or any(word.startswith("--") for word in rest)):
         parser().error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         args.text = [*args.text, *rest]
@@ -310,6 +311,10 @@ def _answer(given: Sequence[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # rich met one, in `attn plan | head`
+            return 0
+        raise
     except Exception as error:  # the one place for what nobody foresaw
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             streams.drop_output()

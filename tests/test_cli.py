@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from small_demo import attn
+from small_demo import ROOT, attn
 
 from pipelines.cli import main, parse
 from pipelines.recipes.recipes import RECIPES
@@ -25,6 +28,8 @@ from pipelines.recipes.recipes import RECIPES
         (["plan", "demo", "--until", "shard"], "Did you mean shards?"),
         (["plan", "demo", "--on", "gpu9"], "Did you mean gpu8?"),
         (["plan", "demo", "--seeds", "0"], "--seeds must be at least 1"),
+        (["plan", "table3", "--seeds", "1000000"], "at most 100, not 1000000"),
+        (["lab", "heads", "--seeds", "1000"], "at most 100, not 1000"),
         (["plan", "files", "--set", "corpus.train_source=x"], "--set corpus.train_target=FILE"),
         (["plan", "table3", "--rows-from", "/no/such/file"], "cannot be read"),
         (["plan", "demo", "--set", "=3"], "section.field=value"),
@@ -33,6 +38,8 @@ from pipelines.recipes.recipes import RECIPES
         (["plan", "demo", "--workspace", "s3:/bucket/attn"], "with two slashes"),
         (["plan", "demo", "--workspace", "/tmp/what?"], "has a question mark"),
         (["plan", "demo", "--workspace", "file://"], "names no directory"),
+        (["plan", "demo", "--workspace", "/dev/null"], "/dev/null is no directory"),
+        (["results", "--workspace", "/dev/null/w"], "/dev/null is no directory"),
         (["report", "demo"], "is not made yet"),
         (["data", "show", "demo"], "is not made yet"),
     ],
@@ -56,6 +63,17 @@ def test_a_missing_file_of_text_is_a_sentence(tmp_path: Path, capsys: pytest.Cap
     arguments = [word for name, file in files.items() for word in ("--set", f"corpus.{name}={file}")]
     assert main(["plan", "files", *arguments, "--workspace", str(tmp_path / "w")]) == 2
     assert "absent cannot be read: no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["plan", "table3", "--steps"], ["settings"], ["recipes", "--json"]])
+def test_a_reader_that_has_enough_is_no_error(command: list[str], tmp_path: Path) -> None:
+    """As in `attn plan table3 --steps | head`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        words = [sys.executable, "-m", "pipelines.cli", *command, *(["--workspace", str(tmp_path)])]
+        done = subprocess.run(words, stdout=closed, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_workspace_that_cannot_be_written_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,6 +166,7 @@ def test_a_ray_that_does_not_answer_is_a_sentence(
 
 
 def test_sentences_may_stand_before_and_behind_options() -> None:
+    assert parse(["vocabulary", "demo", "--json", "One.", ""]).text == ["One.", ""]
     asked = parse(["translate", "demo", "One.", "--beam", "2", "Two.", ""])
     assert asked.text == ["One.", "Two.", ""]
     with pytest.raises(SystemExit):

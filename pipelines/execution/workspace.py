@@ -45,6 +45,8 @@ class Workspace:
             )
         self.uri = chosen if "://" in chosen else str(Path(chosen).expanduser().absolute())
         self.root = Artifact(self.uri)
+        if self.is_local:
+            require_directory(Path(self.uri))
 
     @property
     def is_local(self) -> bool:
@@ -168,3 +170,10 @@ class Workspace:
         finally:
             if lock is not None:
                 lock.release()
+
+
+def require_directory(place: Path) -> None:
+    """Or what can become one: nothing is there, and what is above is a directory."""
+    nearest = next(each for each in (place, *place.parents) if each.exists())
+    if not nearest.is_dir():
+        raise UserError(f"The workspace {place} cannot be written: {nearest} is no directory. Name another.")

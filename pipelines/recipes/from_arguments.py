@@ -36,8 +36,6 @@ def last_step(args: argparse.Namespace) -> tuple[Recipe, Step]:
 
 def choice_of(args: argparse.Namespace) -> Choice:
     """Which rows and how many seeds."""
-    if args.seeds < 1:
-        raise UserError(f"--seeds must be at least 1, not {args.seeds}.")
     if args.rows is not None and not args.rows.strip(" ,"):
         raise UserError("--rows names no row: leave it out for all of them, or name some, e.g. --rows base,A/h=1.")
     named = dict.fromkeys(name.strip() for name in (args.rows or "").split(","))

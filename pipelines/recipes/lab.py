@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from jobs.configs import ShardConfig, VocabularyConfig
-from jobs.errors import UserError, refuse_unknown
+from jobs.errors import refuse_unknown
 from jobs.lab.configs import QUICK, LabPageConfig, LabSettings
 from jobs.lab.questions import QUESTIONS
 from jobs.lab.stage import LAB
 from jobs.lab_page.stage import LAB_PAGE
 from pipelines.recipes import settings
 from pipelines.recipes.experiment import DemoText, FilesText
+from pipelines.recipes.recipes import require_seeds
 from pipelines.steps import stages
 from pipelines.steps.step import Step
 
@@ -50,8 +51,7 @@ def names_of(chosen: Sequence[str]) -> list[str]:
 
 def page(chosen: Sequence[str], changes: Iterable[str] = (), *, quick: bool = False, seeds: int = 1) -> Step:
     """The last step: the page of these experiments, each with so many seeds."""
-    if seeds < 1:
-        raise UserError(f"--seeds must be at least 1, not {seeds}.")
+    require_seeds(seeds)
     names = names_of(chosen)
     whole = [spelled_out(change, names) for change in changes]
     own_text = any(change.startswith("corpus.") and change[7:].partition("=")[0] in files_only() for change in whole)

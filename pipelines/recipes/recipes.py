@@ -18,6 +18,13 @@ from pipelines.steps import stages
 from pipelines.steps.step import Step
 from transformer.config import ModelConfig, TrainingConfig
 
+MOST_SEEDS = 100  # a table with more has no end
+
+
+def require_seeds(seeds: int) -> None:
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise UserError(f"--seeds must be at least 1 and at most {MOST_SEEDS}, not {seeds}.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
@@ -27,6 +34,9 @@ class Choice:
     seeds: int = 1
     extra: Mapping[str, Difference] = field(default_factory=dict)
     changes: Sequence[str] = ()  # of `--set`, for a recipe whose rows start from experiments of their own
+
+    def __post_init__(self) -> None:
+        require_seeds(self.seeds)
 
     def sets(self, name: str) -> bool:
         """Whether `--set` names this section or field."""
