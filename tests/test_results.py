@@ -124,11 +124,3 @@ def test_rows_that_were_not_run_stand_there_empty() -> None:
     assert [row["row"] for row in rows] == list(TABLE_3)
     empty = next(row for row in rows if row["row"] == "C/N=2")
     assert (empty["BLEU"], empty["BLEU paper"], empty["sign agrees"]) == (None, 23.7, None)
-
-
-def test_a_pipe_gets_every_column_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    """A terminal gets as many as fit."""
-    row = {f"column {number}": f"a value of some length, {number}" for number in range(12)}
-    print_rows([row], "table")
-    heading, line = capsys.readouterr().out.splitlines()
-    assert all(name in heading and value in line for name, value in row.items())

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import infra
 from jobs.configs import Resources
 from jobs.errors import UserError, reason_of, refuse_unknown
+from jobs.settings_file import read_settings_file
 
 T = TypeVar("T")
 DIRECTORY = Path(infra.__file__).parent / "profiles"
@@ -32,7 +33,7 @@ def load_profile(name_or_path: str) -> Resources:
     """The profile of that name, or the one in the file at that path."""
     file = _find(name_or_path)
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        table = tomllib.loads(read_settings_file(file))
     except OSError as error:
         raise UserError(f"The profile {file} cannot be read: {reason_of(error)}.") from error
     except UnicodeDecodeError as error:

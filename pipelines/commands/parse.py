@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jobs.errors import UserError, reason_of
 from jobs.report.tree_pictures import standalone, tree_svg
-from pipelines.commands.translate import batches, in_a_sentence
+from pipelines.commands.translate import batches, in_a_sentence, require_narrow
 from pipelines.execution.model_directory import model_directory
 from transformer.config import SearchConfig
 from transformer.parsing.parser import SEARCH, Parsed, Parser
@@ -21,6 +21,7 @@ DRAWN = 50  # trees
 
 def search_config(args: argparse.Namespace) -> SearchConfig:
     beam = SEARCH.beam if args.beam is None else args.beam
+    require_narrow(beam)
     alpha = SEARCH.alpha if args.alpha is None else args.alpha
     try:
         return replace(SEARCH, beam=beam, alpha=alpha, well_formed=not args.free)

@@ -21,16 +21,23 @@ from transformer.translator import TranslatesText, Translation, Translator
 
 BATCH = 32  # lines of a file translated together; a person at a terminal gets each line at once
 PICTURED_SUBWORDS = 128  # of a sentence: a page grows with the square of it
+WIDEST = 1_000  # hypotheses at once: more take gigabytes
 PICTURED = 20  # sentences in one page of attention pictures
 
 
 def search_config(args: argparse.Namespace) -> SearchConfig:
     beam = args.beam if args.beam is not None else max(SearchConfig.beam, args.n_best)
+    require_narrow(beam)
     alpha = args.alpha if args.alpha is not None else SearchConfig.alpha
     try:
         return SearchConfig(beam=beam, alpha=alpha, n_best=args.n_best)
     except ValueError as error:
         raise UserError(f"{str(error).replace('translation.', '--').replace('n_best', 'n-best')}.") from error
+
+
+def require_narrow(beam: int) -> None:
+    if beam > WIDEST:
+        raise UserError(f"--beam and --n-best must be at most {WIDEST:,}, not {beam:,}.")
 
 
 def check(args: argparse.Namespace) -> None:

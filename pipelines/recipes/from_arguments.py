@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import UserError, reason_of, refuse_unknown
+from jobs.settings_file import read_settings_file
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import Choice, Recipe
 from pipelines.recipes.saved import find_recipe
@@ -48,7 +49,7 @@ def choice_of(args: argparse.Namespace) -> Choice:
 def own_rows(file: Path) -> Mapping[str, Any]:
     """What the file of `--rows-from` holds."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(read_settings_file(file))
     except OSError as error:
         raise UserError(f"The rows in {file} cannot be read: {reason_of(error)}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import UserError, reason_of, refuse_unknown
+from jobs.settings_file import read_settings_file
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes import settings
 from pipelines.recipes.experiment import Experiment
@@ -79,7 +80,7 @@ def keep(recipe: Recipe, workspace: Workspace) -> None:
 
 def read(file: Path) -> Recipe:
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_settings_file(file)
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not TOML: {error}.") from error
     except OSError as error:
