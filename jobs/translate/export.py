@@ -4,6 +4,7 @@ at all.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -12,12 +13,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jobs.average.model_files import require_model_files
+from jobs.errors import UserError
 from transformer.translator import Translator
+
+KNOWN = {  # fields of a model that every export carries over or refuses by itself; the dropouts are training's alone
+    "layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "positions", "max_positions", "norm", "tied_embeddings",
+    "dropout", "attention_dropout", "relu_dropout",
+}  # fmt: skip
 
 
 def load_for_export(directory: Path) -> Translator:
+    """The model; refused where it has a setting that no export knows, since what came out would translate otherwise."""
     require_model_files(directory)
-    return Translator.load(directory)
+    translator = Translator.load(directory)
+    config = translator.model.config
+    for field in dataclasses.fields(config):
+        if field.name not in KNOWN and getattr(config, field.name) != field.default:
+            raise UserError(
+                f"model.{field.name}={getattr(config, field.name)} cannot be exported to other engines yet."
+            )
+    return translator
 
 
 @contextmanager
