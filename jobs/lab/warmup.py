@@ -94,7 +94,7 @@ def judge_best(figures: Figures) -> Ruling:
     best = {
         length: min((cell for cell in mean if cell[1] == length), key=lambda cell: mean[cell]) for length in lengths
     }
-    measured = "loss of post-norm at its best rate " + ", ".join(
+    measured = "loss of post-norm at its best rate by updates of warm-up: " + ", ".join(
         f"{mean[best[n]]:.2f} ({least[best[n]]:.2f} to {most[best[n]]:.2f}) with {n}" for n in lengths
     )
     none, others = best[0], [best[length] for length in lengths if length]
