@@ -128,7 +128,8 @@ def test_it_says_when_it_is_ready_and_stops_when_told(directory: Path, tmp_path:
         str(port),
         "--json",
     ]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    harder = {"RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "0"}  # as RAY_SERVE_THROUGHPUT_OPTIMIZED has it
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | harder
     service = subprocess.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

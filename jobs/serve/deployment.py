@@ -241,16 +241,22 @@ def start(settings: ServeSettings) -> None:
     serve.run(application(settings), name=APPLICATION, route_prefix="/")
 
 
-def drain() -> None:
-    """Let nobody else in, and return when what is under way is answered."""
-    with contextlib.suppress(RayServeException, RayError, TimeoutError):  # what is broken has nothing to finish
-        handle: Any = serve.get_app_handle(APPLICATION)
-        handle.drain.remote(DRAIN_S).result(timeout_s=DRAIN_S + 5)
+def stop(draining: bool = False) -> None:
+    """End the service; `draining`: let nobody else in, and answer what is under way first.
+
+    In one event loop: with some of Serve's settings a handle can be used in no other, nor without one. A Ray that we
+    started ends with the service; on another cluster Serve stays if it has something else.
+    """
+    asyncio.run(_stop(draining))
 
 
-def stop() -> None:
-    """End the service. A Ray that we started ends with it; on another cluster Serve stays if it has something else."""
+async def _stop(draining: bool) -> None:
+    if draining:
+        with contextlib.suppress(RayServeException, RayError, TimeoutError):  # what is broken has nothing to finish
+            handle: Any = serve.get_app_handle(APPLICATION)
+            async with asyncio.timeout(DRAIN_S + 5):
+                await handle.drain.remote(DRAIN_S)
     if can_autoscale() and set(serve.status().applications) - {APPLICATION}:
         serve.delete(APPLICATION)
     else:
-        serve.shutdown()
+        await serve.shutdown_async()

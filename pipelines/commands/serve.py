@@ -188,9 +188,8 @@ def _run(args: argparse.Namespace, settings: ServeSettings) -> int:
         _say_ready(args, settings)
         stopped.wait()
         print("Finishing what is under way ...", file=sys.stderr, flush=True)
-        deployment.drain()
     finally:
-        deployment.stop()
+        deployment.stop(draining=stopped.is_set())
         importlib.import_module("ray").shutdown()
     print("Stopped.", file=sys.stderr)
     return 0
