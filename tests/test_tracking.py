@@ -203,7 +203,9 @@ def test_a_run_says_who_made_it_where_and_with_what_and_opens_its_data(
         )
         assert tags["mlflow.source.name"] == "attn run"
         assert tags["attn.host"]
+        assert ("`attn run`" if run_id == tracker.parent else score.key) in tags["mlflow.note.content"]
         assert tags["attn.version.torch"].startswith("2.")
+    assert "`recipe`" in client.get_experiment(tracker.experiment).tags["mlflow.note.content"]
     (read,) = client.get_run(run.known_id()).inputs.dataset_inputs
     assert json.loads(read.dataset.profile) == {"pairs": 7}
     assert [column["name"] for column in json.loads(read.dataset.schema)["mlflow_colspec"]] == ["source", "target"]

@@ -36,6 +36,7 @@ from pipelines.tracking.settings import dataset_input, parameters, provenance_ta
 BATCH_S = 1.0  # curve points are written together, about so often
 HURRY_S = 30.0  # and so long for anything at all when we were told to stop
 RUN_FILE = ".mlflow.json"  # beside the results: an interrupted step is tracked on in the same run
+DESCRIPTION = "mlflow.note.content"  # where MLflow's pages look for one
 
 
 class StepRun:
@@ -129,6 +130,7 @@ class Tracker:
             self.experiment = self._experiment(artifacts)
             tags = {"attn.recipe": recipe, "attn.stage": "run", "attn.command": self.command}
             tags |= provenance_tags(self.here, self.command)
+            tags[DESCRIPTION] = f"`{self.command}`" if self.command else f"A run of {recipe}, from Python."
             name = f"{recipe} {datetime.now(UTC):%Y-%m-%d %H:%M}"
             self.parent = self.client.create_run(self.experiment, tags=tags, run_name=name).info.run_id
         except Exception as error:  # every store has its own way of not being there
@@ -141,7 +143,10 @@ class Tracker:
         if known is not None:
             return str(known.experiment_id)
         location = artifacts.as_uri() if artifacts is not None else None
-        return str(self.client.create_experiment(self.recipe, artifact_location=location))
+        described = {
+            DESCRIPTION: f"Every run of `{self.recipe}`: a parent for each command, below it a run for each step."
+        }
+        return str(self.client.create_experiment(self.recipe, artifact_location=location, tags=described))
 
     def begin(self, step: Step, out: Artifact) -> StepRun:
         run = StepRun(self)
@@ -180,6 +185,7 @@ class Tracker:
             "attn.stage": step.stage.name,
             "attn.fingerprint": step.fingerprint,
             "attn.recipe": self.recipe,
+            DESCRIPTION: f"The step {step.name} of {self.recipe}; its result is {step.key} in the workspace.",
             **step.tags,
             **tags,
         }
