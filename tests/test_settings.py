@@ -151,6 +151,13 @@ def test_a_language_pair_that_is_not_known_is_refused() -> None:
         RECIPES["base-en-de"].step(["corpus.pair=en-xx"])
 
 
+@pytest.mark.parametrize("code", ["english", "EN", "", "de-DE", "../en"])
+def test_a_language_is_a_code(code: str) -> None:
+    assert apply(RECIPES["files"].experiment, ["corpus.source_language=cs"]).corpus.source_language == "cs"
+    with pytest.raises(UserError, match="source_language is a code such as en or de"):
+        apply(RECIPES["files"].experiment, [f"corpus.source_language={code}"])
+
+
 @pytest.mark.parametrize("share", ["2", "-0.1"])
 def test_a_share_is_a_share(share: str) -> None:
     with pytest.raises(UserError, match="from 0 to 1"):

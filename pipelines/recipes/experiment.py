@@ -5,6 +5,7 @@ The sections are what `--set section.field=value` reaches. Every default is the 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,8 @@ from pipelines.recipes.language_pairs import PAIRS, PROFILES, Profile, Vocabular
 from pipelines.recipes.settings import FILE, a_file
 from pipelines.steps import stages
 from transformer.config import ModelConfig, SearchConfig, TrainingConfig, require, require_seed
+
+LANGUAGE = re.compile("[a-z]{2,3}")
 
 
 class Text(ABC):
@@ -129,6 +132,9 @@ class FilesText(Text):
     max_unreadable: float = 0.05  # share of lines that are not UTF-8 above which a file is refused
 
     def __post_init__(self) -> None:
+        for name in ("source_language", "target_language"):  # with another word, scores would be of other tokens
+            code = getattr(self, name)
+            require(LANGUAGE.fullmatch(code) is not None, f"corpus.{name} is a code such as en or de, not {code!r}")
         sentence = f"corpus.max_unreadable must be from 0 to 1, not {self.max_unreadable}"
         require(0 <= self.max_unreadable <= 1, sentence)
 
