@@ -8,9 +8,16 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from conftest import ROOT, S3_ACCESS
+
+from pipelines.commands.run import standing
+from pipelines.execution.workspace import Workspace
+from pipelines.recipes.recipes import RECIPES
+from pipelines.steps.plan import plan
+from transformer.checkpoint import STATE
 
 pytestmark = pytest.mark.slow
 AT_MOST_S = 2.0
@@ -68,3 +75,18 @@ def test_what_ends_in_order_may_take_its_time() -> None:
     assert said.splitlines()[-1] == "ended in order", said
     assert status == 0
     assert seconds > AT_MOST_S
+
+
+def test_it_says_from_which_update_training_will_go_on(tmp_path: Path) -> None:
+    workspace = Workspace(str(tmp_path))
+    planned = plan([RECIPES["demo"].step()], workspace)
+    assert standing(planned, workspace) == [], "it had not begun"
+    (training,) = [each.step for each in planned.steps if each.step.stage.curve]
+    place = workspace.artifact(training)
+    place.write_text("work/run/progress", "")
+    assert standing(planned, workspace) == ["train model will start anew."]
+    for name in (f"update-0000100/{STATE}", f"update-0001500/{STATE}", "update-0001600/model.safetensors"):
+        place.write_text(f"work/run/{name}", "{}")
+    assert standing(planned, workspace) == ["train model will go on from update 1,500."]
+    workspace.finish(training, {}, {"seconds": 0.0, "when": "now"})
+    assert standing(planned, workspace) == []

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import importlib
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from jobs.errors import refuse_unknown
 from jobs.passwords import hidden
 from jobs.report.stage import REPORT
 from jobs.stage import Demand
+from jobs.storage.artifacts import RECORD
 from pipelines.execution.provenance import command_line
 from pipelines.execution.runner import Outcome, Runner
 from pipelines.execution.workspace import Workspace
@@ -38,6 +40,8 @@ from pipelines.terminal.live_table import RunScreen
 from pipelines.terminal.redirect_output import log_file, output_to, prints_everything
 from pipelines.tracking.server import require_answer, require_kept, tracking_uri
 from pipelines.tracking.writer import Tracker
+
+CHECKPOINT = re.compile(r"/update-(\d+)/state\.json$")  # its last file (transformer/checkpoint.py)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -88,7 +92,7 @@ def follow(
             if lost := tracker.close("FAILED" if outcome.failures else "FINISHED"):
                 console.print(f"{lost} writes to MLflow were lost: {hidden(tracker.uri)} did not take them.")
         except KeyboardInterrupt:
-            _exit_interrupted(console, tracker)
+            _exit_interrupted(console, tracker, standing(planned, workspace))
         if outcome.failures:
             return _failed(console, outcome, log)
         _print_what_was_made(console, planned, outcome, on, time.time() - began)
@@ -175,7 +179,19 @@ def _tracker(workspace: Workspace, recipe: str, on: Resources) -> Tracker:
     return Tracker(uri, recipe, artifacts=artifacts, command=command, profile=on.name, workspace=workspace)
 
 
-def _exit_interrupted(console: Console, tracker: Tracker | None) -> NoReturn:
+def standing(planned: Plan, workspace: Workspace) -> list[str]:
+    """From which update each unfinished training will go on: that of its last whole checkpoint."""
+    said = []
+    for step in [each.step for each in planned.to_do if each.step.stage.curve and workspace.is_local]:
+        place = workspace.artifact(step)
+        if not place.exists() or place.exists(RECORD):
+            continue
+        kept = [int(found[1]) for name in place.names() if (found := CHECKPOINT.search(name))]
+        said.append(f"{step.name} will go on from update {max(kept):,}." if kept else f"{step.name} will start anew.")
+    return said
+
+
+def _exit_interrupted(console: Console, tracker: Tracker | None, standing: Sequence[str]) -> NoReturn:
     """Ctrl-C: print that nothing is lost, close the tracking, and exit at once, whatever the threads are waiting for.
 
     A Ray that was started here ends with this process; shutting it down under threads that use it would not end well.
@@ -183,6 +199,8 @@ def _exit_interrupted(console: Console, tracker: Tracker | None) -> NoReturn:
     interrupt.end_in_order()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     console.print("\nStopped. Nothing is lost: the same command carries on from here.")
+    for sentence in standing:
+        console.print(sentence, soft_wrap=True, markup=False)
     if tracker is not None:
         tracker.close("KILLED")
     os._exit(interrupt.INTERRUPTED)
