@@ -53,7 +53,8 @@ def first(value: float) -> Callable[[dict[str, torch.Tensor]], None]:
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "another width": (config(d_model=32), "model.safetensors.*weights of another model"),
-    "a width out of this world": (config(d_model=2_000_000), "model.safetensors.*weights of another model"),
+    "a great width": (config(d_model=100_000), "model.safetensors.*weights of another model"),
+    "a width out of this world": (config(d_model=2_000_000), "at most 100,000"),
     "another number of layers": (config(layers=3), "weights of another model"),
     "layers without end": (config(layers=10**9), "at most 1,000"),
     "half a layer": (config(layers=2.5), "model.layers must be a whole number"),
