@@ -8,12 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow.tracking import MlflowClient
 from step_job import StepConfig, stage
 
 from jobs.configs import Resources
@@ -133,19 +135,33 @@ def test_independent_steps_run_at_the_same_time_as_far_as_resources_allow(worksp
     assert longest_overlap(1, "narrow") == 1
 
 
-def test_two_runs_that_need_the_same_step_make_it_once(workspace: Workspace, tmp_path: Path) -> None:
+def test_two_runs_at_once_make_each_step_once_and_double_no_chart(workspace: Workspace, tmp_path: Path) -> None:
     tally = tmp_path / "tally"
-    shared = step("shared", StepConfig(seconds=1.0, tally=str(tally)))
+    first = step("first", StepConfig(seconds=1.0, tally=str(tally)))
+    last = step("last", StepConfig(seconds=1.0, tally=str(tally)), other=step("middle", StepConfig(), other=first))
     outcomes: list[tuple[Outcome, Recorder]] = []
     make(workspace, step("database"))  # MLflow's database exists
-    threads = [threading.Thread(target=lambda: outcomes.append(make(workspace, shared))) for _ in range(2)]
+    threads = [threading.Thread(target=lambda: outcomes.append(make(workspace, last))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert tally.read_text().count("start") == 1
-    assert sorted(len(outcome.made) for outcome, _ in outcomes) == [0, 1]
-    assert all(shared.key in outcome.records for outcome, _ in outcomes)
+    assert tally.read_text().count("start") == 2
+    assert sum(len(outcome.made) for outcome, _ in outcomes) == 3
+    assert all(last.key in outcome.records for outcome, _ in outcomes)
+    for _ in range(2):
+        make(workspace, last)
+    assert tracked(workspace) == {"run": 5, "test": 4}, "every run is seen, and every step once"
+
+
+def tracked(workspace: Workspace) -> Counter[str]:
+    """MLflow's runs by stage; `run` is an `attn run`."""
+    client = MlflowClient(f"sqlite:///{workspace.local_directory('mlflow')}/mlflow.db")
+    experiment = client.get_experiment_by_name("test")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    return Counter(run.data.tags["attn.stage"] for run in runs)
 
 
 KILLED = """

@@ -213,7 +213,7 @@ class Tracker:
             if out is not None and made_by:
                 self._complete(made_by, step, record, out)
             self.found_runs.append(made_by)
-            if self._is_tracked(step):
+            if self._is_tracked(step) or self._is_ours(made_by, step):
                 return
             made = {"attn.made_by": made_by, "attn.made_when": str(record["made"]["when"])}
             run_id = self._created(step, {"attn.cached": "true", **made, **provenance_tags(record["made"])})
@@ -239,6 +239,19 @@ class Tracker:
         known = key in self._known
         self._known.add(key)
         return known
+
+    def _is_ours(self, made_by: str, step: Step) -> bool:
+        """Was it made in this experiment, for this row? Of two runs at once, the other may only just be ending it."""
+        if not made_by:
+            return False
+        try:
+            run = self.client.get_run(made_by)
+        except MlflowException as error:
+            if error.get_http_status_code() >= 500:
+                raise
+            return False  # of another store, or deleted
+        same_row = row_key(run.data.tags) == row_key({"attn.fingerprint": step.fingerprint, **step.tags})
+        return same_row and str(run.info.experiment_id) == self.experiment
 
     def _complete(self, run_id: str, step: Step, record: Mapping[str, Any], out: Artifact) -> None:
         """Write what is missing of a finished step's run, and end it."""
