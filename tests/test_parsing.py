@@ -34,7 +34,7 @@ def line(tree: object, tags: str = "XX") -> str:
 def test_what_is_right_has_full_marks() -> None:
     for tags in ("XX", "keep", "none"):
         scored = [score_sentence(str(gold), None, line(gold, tags), line(gold, tags), tags) for gold in GOLD]  # type: ignore[arg-type]
-        facts = figures_of(scored, ScoreConfig(bootstrap=20))
+        facts = figures_of(scored, ScoreConfig(bootstrap=20), tags)  # type: ignore[arg-type]
         for name in ("f1", "f1_well_formed", "f1_evalb", "f1_unrepaired", "f1_low", "f1_high", "complete_match"):
             assert facts[name] == pytest.approx(100), name
         assert facts["malformed_percent"] == facts["evalb_errors"] == 0
@@ -45,7 +45,7 @@ def test_broken_output_is_not_rewarded(tmp_path: Path) -> None:
     golds = [gold for gold in GOLD if len(gold.leaves) > 5][:4]
     broken = [line(gold) if number < 2 else "(S XX )S" for number, gold in enumerate(golds)]
     scored = [score_sentence(str(g), "all", o, line(g), "XX") for g, o in zip(golds, broken, strict=True)]
-    facts = figures_of(scored, ScoreConfig(bootstrap=1))
+    facts = figures_of(scored, ScoreConfig(bootstrap=1), "XX")
     assert facts["f1_evalb"] == facts["f1_well_formed"] == 100
     assert facts["f1_part_all"] == facts["f1"]
     assert facts["evalb_errors"] == 2
@@ -72,12 +72,14 @@ def test_a_wrong_tag_of_punctuation_is_an_error_of_both_searches() -> None:
         score_sentence(str(gold), None, output, output, "keep")
         for gold, output in zip(golds, [*outputs, " ".join(symbols)], strict=True)
     ]
-    facts = figures_of(scored, ScoreConfig(bootstrap=1))
+    facts = figures_of(scored, ScoreConfig(bootstrap=1), "keep")
     assert facts["malformed_percent"] == 0
     for search in ("", "_well_formed"):
         assert facts[f"evalb_errors{search}"] == 1
         assert facts[f"f1_evalb{search}"] == 100
         assert float(facts[f"f1{search}"]) < 100
+        assert facts[f"f1_gold_tags{search}"] == 100
+    assert "own-tags" in str(facts["f1_signature"])
 
 
 @pytest.mark.ray

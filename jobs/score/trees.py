@@ -8,6 +8,9 @@ no tree over the words is repaired (`rebuild` of transformer/parsing/tree_symbol
 `f1` stands what says how much that matters: `f1_unrepaired`, in which a malformed output has no bracket right, and
 `f1_evalb`, EVALB's own figure of the output as it is, which leaves out of its totals what it takes for errors, and so
 rewards them.
+
+Where tags are predicted, too ("keep"), one wrong tag of punctuation makes the whole sentence wrong, as it makes it an
+error to EVALB. `f1_gold_tags` says what the constituents are worth: the same trees with the treebank's tags put back.
 """
 
 from __future__ import annotations
@@ -25,7 +28,15 @@ from jobs.configs import ScoreConfig
 from jobs.errors import UserError
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
-from transformer.parsing.evalb import SIGNATURE_STRICT, LengthGroup, ParseScores, SentenceScore, sentence_score, total
+from transformer.parsing.evalb import (
+    SIGNATURE_OWN_TAGS,
+    SIGNATURE_STRICT,
+    LengthGroup,
+    ParseScores,
+    SentenceScore,
+    sentence_score,
+    total,
+)
 from transformer.parsing.tree_symbols import Tags, rebuild
 from transformer.parsing.trees import Tree, read_trees
 
@@ -103,7 +114,7 @@ def _scored(
         score_sentence(gold, part, free, whole, tags)
         for gold, part, free, whole in zip(golds, parts, *outputs, strict=True)
     ]
-    return figures_of(scored, config), sentence_table(scored)
+    return figures_of(scored, config, tags), sentence_table(scored)
 
 
 def score_sentence(gold_text: str, part: str | None, free: str, whole: str, tags: Tags) -> Scored:
@@ -119,7 +130,7 @@ def score_sentence(gold_text: str, part: str | None, free: str, whole: str, tags
 # --- figures over a set -------------------------------------------------------------------------------------------
 
 
-def figures_of(scored: Sequence[Scored], config: ScoreConfig) -> dict[str, int | float | str]:
+def figures_of(scored: Sequence[Scored], config: ScoreConfig, tags: Tags) -> dict[str, int | float | str]:
     """Every figure under one name, for the record and the tracking server."""
     free, whole = total([each.score for each in scored]), total([each.well_formed_score for each in scored])
     as_written = [sentence_score(each.gold, None if each.repaired else each.free) for each in scored]
@@ -135,11 +146,19 @@ def figures_of(scored: Sequence[Scored], config: ScoreConfig) -> dict[str, int |
         "evalb_errors_well_formed": whole.evalb.errors,
         "malformed_percent": 100.0 * broken / len(scored),
         "lines": len(scored),
-        "f1_signature": SIGNATURE_STRICT,
+        "f1_signature": SIGNATURE_OWN_TAGS if tags == "keep" else SIGNATURE_STRICT,
     }
+    if tags == "keep":
+        facts["f1_gold_tags"] = with_gold_tags([(each.gold, each.free) for each in scored])
+        facts["f1_gold_tags_well_formed"] = with_gold_tags([(each.gold, each.well_formed) for each in scored])
     if config.bootstrap > 1:
         facts["f1_low"], facts["f1_high"] = interval([each.score for each in scored], config)
     return facts | part_figures(scored)
+
+
+def with_gold_tags(pairs: Sequence[tuple[Tree, Tree]]) -> float:
+    """Strict F1 of the parses with the treebank's tags in the place of their own."""
+    return total([sentence_score(gold, parse.with_tags(gold.tags)) for gold, parse in pairs]).strict.f1
 
 
 def search_figures(scores: ParseScores) -> dict[str, float]:

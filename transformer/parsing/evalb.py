@@ -29,6 +29,7 @@ SHORT: Final = 40  # words of a short sentence, punctuation counted
 BINS: Final = (10, 20, 30, 40, 60)  # the longest sentence of each group by length; a last group has no end
 SIGNATURE: Final = "evalb|COLLINS.prm|labelled|gold-tags"
 SIGNATURE_STRICT: Final = f"{SIGNATURE}|strict"  # sentences whose words do not match count as wrong
+SIGNATURE_OWN_TAGS: Final = "evalb|COLLINS.prm|labelled|own-tags|strict"  # of a parse whose tags were predicted
 
 _CUT = re.compile("[-=].*", re.DOTALL)
 
