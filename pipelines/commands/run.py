@@ -181,14 +181,16 @@ def _tracker(workspace: Workspace, recipe: str, on: Resources) -> Tracker:
 
 def standing(planned: Plan, workspace: Workspace) -> list[str]:
     """From which update each unfinished training will go on: that of its last whole checkpoint."""
-    said = []
+    sentences = []
     for step in [each.step for each in planned.to_do if each.step.stage.curve and workspace.is_local]:
         place = workspace.artifact(step)
         if not place.exists() or place.exists(RECORD):
             continue
         kept = [int(found[1]) for name in place.names() if (found := CHECKPOINT.search(name))]
-        said.append(f"{step.name} will go on from update {max(kept):,}." if kept else f"{step.name} will start anew.")
-    return said
+        sentences.append(
+            f"{step.name} will go on from update {max(kept):,}." if kept else f"{step.name} will start anew."
+        )
+    return sentences
 
 
 def _exit_interrupted(console: Console, tracker: Tracker | None, standing: Sequence[str]) -> NoReturn:
