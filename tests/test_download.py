@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import platform
+import re
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from loopback_mirror import Mirror, serving
+from survival_cluster import wait_for
 
 from jobs.configs import Archive
-from jobs.corpora.download import RetryPolicy, download, downloads_of, fetch_archives, stored_name
+from jobs.corpora.download import Download, RetryPolicy, download, downloads_of, fetch_archives, stored_name
+from jobs.corpora.download_nodes import Room, choose, download_on_cluster
+from jobs.corpora.reading import TaskReport
 from jobs.errors import UserError
-from jobs.events import Event, Progress
+from jobs.events import Event, Note, Progress
 from jobs.storage.artifacts import Artifact
 
 DATA = Random(1).randbytes(100_000)
@@ -124,16 +129,23 @@ def test_md5_is_checked_too(mirror: Mirror, tmp_path: Path) -> None:
         get(archive(mirror, bytes=None, sha256=None, md5="0" * 32), tmp_path)
 
 
+def one_by_one(downloads: Sequence[Download]) -> Iterator[tuple[int, TaskReport]]:
+    """In this process, without a cluster."""
+    for number, wanted in enumerate(downloads):
+        for said in wanted():
+            yield number, said
+
+
 class Corpus:
     """Archives fetched for a result in a workspace."""
 
     def __init__(
-        self, workspace: Path, archives: list[Archive], directory: Path | None = None, at_once: int = 4
+        self, workspace: Path, archives: list[Archive], directory: Path | None = None, run: Any = one_by_one
     ) -> None:
         self.out = Artifact(str(workspace / "corpora" / "0123"))
         self.events: list[Event] = []
         where = str(directory) if directory else None
-        self.places = fetch_archives(archives, self.out, where, at_once=at_once, log=self.events.append, retry=HASTY)
+        self.places = fetch_archives(archives, self.out, where, run=run, log=self.events.append, retry=HASTY)
 
 
 def test_one_copy_per_workspace(mirror: Mirror, tmp_path: Path) -> None:
@@ -168,11 +180,6 @@ def several(mirror: Mirror, count: int) -> list[Archive]:
     ]
 
 
-def test_downloads_run_in_parallel_as_many_as_allowed(mirror: Mirror, tmp_path: Path) -> None:
-    Corpus(tmp_path / "w", several(mirror, 4), at_once=2)
-    assert mirror.most_at_once == 2
-
-
 def test_progress_is_told_in_one_sum(mirror: Mirror, tmp_path: Path) -> None:
     events = Corpus(tmp_path / "w", several(mirror, 3)).events
     told = [event for event in events if isinstance(event, Progress)]
@@ -181,23 +188,12 @@ def test_progress_is_told_in_one_sum(mirror: Mirror, tmp_path: Path) -> None:
     assert all(event.done <= 0.3 for event in told)
 
 
-def test_one_failure_stops_the_others(mirror: Mirror, tmp_path: Path) -> None:
-    """A wrong checksum of the first is not told only when the last of 6 GB has come."""
+def test_who_is_not_listened_to_any_more_stops(mirror: Mirror, tmp_path: Path) -> None:
     slow = archive(mirror, "drips", name="slow", sha256="1" * 64)
-    patient = RetryPolicy(stalled=30)
-    started = time.monotonic()
-    with pytest.raises(UserError, match="status 404"):
-        fetch_archives(
-            [slow, archive(mirror, "missing")],
-            Artifact(str(tmp_path / "w" / "corpora" / "0")),
-            None,
-            at_once=2,
-            log=lambda event: None,
-            retry=patient,
-        )
-    while any(thread.name == "download" for thread in threading.enumerate()):
-        assert time.monotonic() - started < 20, "the other goes on, and would for minutes"
-        time.sleep(0.05)
+    said = Download(slow, Artifact(str(tmp_path)), None, RetryPolicy(stalled=30))()
+    assert "have" in next(said)
+    said.close()  # type: ignore[attr-defined]
+    wait_for(lambda: not any(thread.name == "download" for thread in threading.enumerate()), "the download to end")
 
 
 def test_a_failure_leaves_nothing_that_looks_whole(mirror: Mirror, tmp_path: Path) -> None:
@@ -232,6 +228,71 @@ def test_a_full_disk_is_said_so(mirror: Mirror, tmp_path: Path) -> None:
     (tmp_path / "w" / "downloads" / f"{stored_name(archive(mirror))}.part").symlink_to("/dev/full")
     with pytest.raises(UserError, match=r"disk under .* is full: news\.tgz needs 0\.0 GB"):
         Corpus(tmp_path / "w", [archive(mirror)])
+
+
+def test_what_the_disk_has_no_room_for_is_refused_before_it_is_asked_for(mirror: Mirror, tmp_path: Path) -> None:
+    (tmp_path / "w" / "downloads").mkdir(parents=True)
+    with pytest.raises(UserError, match=rf"of {re.escape(platform.node())} is full: news\.tgz needs 1000000\.0 GB"):
+        Corpus(tmp_path / "w", [archive(mirror, bytes=10**15)])
+    assert mirror.requests == []
+
+
+def test_a_node_is_chosen_by_what_it_has_of_it_and_by_its_room() -> None:
+    store = Artifact("s3://bucket/downloads")
+    wanted = [
+        Download(Archive(name=name, urls=(f"http://x/{name}",), source_member="a", target_member="b", bytes=size),
+                 store, None)
+        for name, size in (("half", 10), ("large", 60), ("small", 30), ("last", 5))
+    ]  # fmt: skip
+    parts = {download.name: 0 for download in wanted}
+    rooms = {"a": Room(20, {**parts, wanted[0].name: 5}), "b": Room(100, parts), "c": Room(50, parts)}
+    assert choose(wanted, rooms) == ["a", "b", "c", "b"]
+    assert choose(wanted, {}) == [None] * 4, "of a cluster whose nodes are yet to come"
+
+
+# --- on Ray ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.ray
+def test_downloads_are_tasks_as_many_at_once_as_allowed_and_none_in_the_driver(
+    ray_session: None, mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("in the driver")
+
+    monkeypatch.setattr("jobs.corpora.download.download", refuse)
+    wanted = several(mirror, 4)
+    corpus = Corpus(tmp_path / "w", wanted, run=partial(download_on_cluster, at_once=2))
+    assert mirror.most_at_once == 2
+    assert [(tmp_path / "w" / "downloads" / place.name).read_bytes() for place in corpus.places] == [DATA] * 4
+    assert {event.text for event in corpus.events if isinstance(event, Note)} == {
+        f"{n}: {n}.tgz is whole" for n in range(4)
+    }
+
+
+@pytest.mark.ray
+def test_one_failure_stops_the_others(ray_session: None, mirror: Mirror, tmp_path: Path) -> None:
+    """A wrong checksum of the first is not told only when the last of 6 GB has come."""
+    slow = archive(mirror, "drips", name="slow", sha256="1" * 64)
+    with pytest.raises(UserError, match="status 404"):
+        fetch_archives(
+            [slow, archive(mirror, "missing")],
+            Artifact(str(tmp_path / "w" / "corpora" / "0")),
+            None,
+            run=partial(download_on_cluster, at_once=2),
+            log=lambda event: None,
+            retry=RetryPolicy(stalled=30),
+        )
+    wait_for(lambda: mirror.at_once == 0, "the other to end, which would go on for minutes")
+
+
+@pytest.mark.ray
+def test_on_an_object_store_a_node_with_room_downloads(
+    ray_session: None, mirror: Mirror, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = Artifact(bucket).child("corpora/0123")
+    (place,) = fetch_archives([archive(mirror)], out, None, run=partial(download_on_cluster, at_once=2), log=print)
+    assert downloads_of(out).read_bytes(place.name) == DATA
 
 
 def test_the_workspace_is_found_from_the_result() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,6 +65,13 @@ def test_a_logged_model_translates_in_a_clean_process_and_is_found_by_its_score(
     same = log_model(uri, run.info.run_id, directory, judged)
     assert same == address, "one that another run has just registered has one version"
     assert len(client.search_model_versions("name = 'table3-base'")) == 3
+    runs = [client.create_run(experiment).info.run_id for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:  # two users who end at once, whose workspaces have no lock in common
+        fourth = replace(judged, fingerprint="d")
+        at_once = list(pool.map(lambda run_id: log_model(uri, run_id, directory, fourth), runs))
+    assert len(set(at_once)) == 1
+    known = client.search_model_versions("name = 'table3-base'")
+    assert sorted(each.tags["attn.fingerprint"] for each in known) == ["a", "b", "c", "d"]
 
     for file in directory.iterdir():
         file.unlink()  # what MLflow keeps is whole

@@ -14,6 +14,7 @@ from small_corpus import HERE, SMALL, invent, write_corpus
 
 from jobs.configs import VocabularyConfig
 from jobs.corpora import pair_files
+from jobs.corpora.pair_rows import numbered_tables
 from jobs.errors import UserError
 from jobs.events import Note
 from jobs.storage.artifacts import Artifact
@@ -64,19 +65,29 @@ def test_bpe_learns_the_same_from_counts_of_words_as_from_sentences(corpora: Art
     assert [ours.id_to_piece(i) for i in range(400)] == [theirs.id_to_piece(i) for i in range(400)]
 
 
+def sampled(corpora: Artifact, config: VocabularyConfig, rows: int = 1000) -> list[tuple[str, str]]:
+    """The pairs of a sample, read in pieces of so many."""
+    files = pair_files.files(corpora)
+    sample, first, taken = job.draw(config, sum(count for _, count in files)), 0, []
+    for piece in pair_files.cut(files, rows):
+        for table in numbered_tables(corpora, piece, first):
+            taken += [(row["source"], row["target"]) for row in sample.of(table).to_pylist()]
+        first += piece.pairs
+    assert len(taken) == sample.pairs
+    return taken
+
+
 def test_the_sample_is_seeded_bounded_and_of_whole_pairs(corpora: Artifact) -> None:
-    counts = pair_files.files(corpora)
-    pairs = set(invent(600))
+    pairs = invent(600)
     config = VocabularyConfig(size=400, sample_pairs=100)
-    taken = list(job.sample(corpora, counts, config))
-    assert 120 <= len(taken) <= 200
-    everything = {text for pair in pairs for text in pair}
-    assert set(taken) <= everything
-    assert taken == list(job.sample(corpora, counts, config))
-    assert taken != list(job.sample(corpora, counts, replace(config, seed=2)))
-    assert sum(source in taken and target in taken for source, target in pairs) == len(taken) // 2
-    all_of_them = list(job.sample(corpora, counts, replace(config, sample_pairs=10_000)))
-    assert sorted(all_of_them) == sorted(text for pair in invent(600) for text in pair)
+    taken = sampled(corpora, config)
+    assert 60 <= len(taken) <= 100
+    assert set(taken) <= set(pairs)
+    assert taken == sampled(corpora, config, rows=37), "however the corpus is cut"
+    assert taken != sampled(corpora, replace(config, seed=2))
+    assert sampled(corpora, replace(config, sample_pairs=10_000)) == pairs
+    full = [seed for seed in range(20) if len(sampled(corpora, replace(config, seed=seed))) == 100]
+    assert 3 < len(full) < 17, "about half of all draws would have given more"
 
 
 def test_the_lottery_is_fair_and_the_same_for_ever() -> None:
@@ -107,10 +118,19 @@ def test_an_empty_corpus_is_refused(tmp_path: Path, pairs: list[tuple[str, str]]
 
 
 @pytest.mark.ray
-def test_the_job_learns_on_ray_and_passes_a_sentence_on(corpora: Artifact, tmp_path: Path, ray_session: None) -> None:
+def test_the_job_learns_on_ray_and_passes_a_sentence_on(
+    corpora: Artifact, tmp_path: Path, ray_session: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out, said = Artifact(str(tmp_path / "out")), []
+    learned = job.learn(SMALL, corpora)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("read by the driver")
+
+    monkeypatch.setattr(pair_files, "read", refuse)
+    monkeypatch.setattr(job, "PIECE_PAIRS", 111)
     facts = job.run(SMALL, corpora=corpora, out=out, on=HERE, log=said.append)
-    assert out.read_bytes(SUBWORDS) == job.learn(SMALL, corpora)[0]
+    assert (out.read_bytes(SUBWORDS), out.read_text(job.LISTING), facts["sampled_pairs"]) == learned
     assert facts["vocabulary_size"] == 400
     assert facts["sampled_pairs"] == 600
     assert any(isinstance(event, Note) and "600 pairs" in event.text for event in said)

@@ -28,18 +28,24 @@ def map_items(items: Sequence[Item], act: Callable[[Item], TaskReport], on: Data
     Ray Data keeps `on.tasks` tasks busy and repeats what a lost worker was doing, so `act` may be called twice for an
     item and must be idempotent.
     """
-    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it logs every execution
     rows = [{"position": position} for position in range(len(items))]
     tasks = TaskPoolStrategy(size=min(on.tasks, len(rows)))
     data = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
         partial(_act_on_row, list(items), act), num_cpus=on.cpus_per_task, compute=tasks
     )
-    disable_backpressure(data)
-    data.context.execution_options.resource_limits = ExecutionResources(object_store_memory=on.memory_gb * 2**30)
+    limit(data, on)
     for row in data.iter_rows():
         if row["refused"]:
             raise UserError(row["refused"])
         yield json.loads(row["report"])
+
+
+def limit(data: ray.data.Dataset, on: DataResources, cpus: float | None = None) -> None:
+    """Have Ray Data take no more of the cluster than the profile says, all of that, and say nothing of it."""
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it logs every execution
+    disable_backpressure(data)
+    memory = on.memory_gb * 2**30
+    data.context.execution_options.resource_limits = ExecutionResources(cpu=cpus, object_store_memory=memory)
 
 
 def disable_backpressure(data: ray.data.Dataset) -> None:

@@ -3,7 +3,8 @@
 Writes  <workspace>/downloads/<checksum>-<name>     one copy, however many recipes want it
 
 A download appears under its name when it is whole and checked; before that it is a `.part` beside it, which the next
-attempt goes on with. A workspace on an object store has its parts on this machine until they are whole.
+attempt goes on with. A workspace on an object store has its parts on a node's disk until they are whole
+(download_nodes.py says on whose).
 """
 
 from __future__ import annotations
@@ -14,20 +15,23 @@ import fcntl
 import hashlib
 import http.client
 import os
+import platform
+import shutil
 import tempfile
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from queue import Empty, SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 
 from jobs.configs import Archive
 from jobs.corpora.archives import Place, unpacked
+from jobs.corpora.reading import TaskReport
 from jobs.errors import UserError, reason_of
 from jobs.events import Log, Note, Progress
 from jobs.storage.artifacts import Artifact
@@ -76,44 +80,47 @@ def stored_name(archive: Archive) -> str:
     return f"{checksum[:12]}-{file_name(archive)}"
 
 
-def fetch_archives(
-    archives: Sequence[Archive],
-    out: Artifact,
-    directory: str | None,
-    *,
-    at_once: int,
-    log: Log,
-    retry: RetryPolicy = RETRY_POLICY,
-) -> list[Place]:
-    """Where each archive is, after what is missing has been downloaded. The same file is fetched once."""
-    store = downloads_of(out)
-    distinct = {stored_name(archive): archive for archive in archives}
-    meter = Meter(sum(archive.bytes or 0 for archive in distinct.values()), log)
-    places: dict[str, Place] = {}
-    waiting = SimpleQueue[str]()
-    ended = SimpleQueue[Exception | None]()
+@dataclass(frozen=True)
+class Download:
+    """One archive, fetched by calling it wherever there is a disk; it says how far it is as it goes."""
 
-    def work() -> None:
-        with contextlib.suppress(Empty):
-            while not meter.stopped.is_set():
-                name = waiting.get_nowait()
-                try:
-                    places[name] = find_or_fetch(distinct[name], store, directory, meter, retry)
-                    ended.put(None)
-                except Exception as error:
-                    ended.put(error)
+    archive: Archive
+    store: Artifact
+    directory: str | None  # of the user's, looked into first
+    retry: RetryPolicy = RETRY_POLICY
 
-    for name in distinct:
-        waiting.put(name)
-    for _ in range(min(max(1, at_once), len(distinct))):
-        Thread(target=work, daemon=True, name="download").start()  # a run that ends does not wait for its downloads
-    try:
-        for _ in distinct:
-            if (error := ended.get()) is not None:
-                raise error
-    finally:
-        meter.stopped.set()
-    return [places[stored_name(archive)] for archive in archives]
+    @property
+    def name(self) -> str:
+        return stored_name(self.archive)
+
+    @property
+    def scratch(self) -> Path:
+        """Where its part lies until it is whole."""
+        return Path(self.store.uri) if self.store.is_local else scratch_of(self.store)
+
+    def __call__(self) -> Iterator[TaskReport]:
+        """Yields {"have": bytes} and {"note": sentence} as it goes, {"place": ...} at its end."""
+        meter = Meter()
+
+        def work() -> None:
+            try:
+                place = find_or_fetch(self, meter)
+                meter.reports.put({"place": place})
+            except Exception as error:
+                meter.reports.put(error)
+
+        Thread(target=work, daemon=True, name="download").start()
+        try:
+            whole = False
+            while not whole:
+                with contextlib.suppress(Empty):  # a wait without end could not be cancelled
+                    report = meter.reports.get(timeout=0.5)
+                    if isinstance(report, Exception):
+                        raise report
+                    whole = "place" in report
+                    yield report
+        finally:
+            meter.stopped.set()
 
 
 class Stopped(Exception):
@@ -121,52 +128,90 @@ class Stopped(Exception):
 
 
 class Meter:
-    """Adds up what all downloads have, for one bar; and stops them all when one of them fails."""
+    """What one download has, said twice a second; stops it when nobody listens any more."""
 
-    def __init__(self, total: int, log: Log) -> None:
-        self.total, self.log = total, log
-        self.have: dict[str, int] = {}
-        self.reported = 0.0
-        self.lock = Lock()
+    def __init__(self) -> None:
+        self.reports = SimpleQueue[TaskReport | Exception]()
         self.stopped = Event()
+        self.reported = 0.0
 
-    def at(self, name: str, have: int) -> None:
+    def at(self, have: int) -> None:
         if self.stopped.is_set():
             raise Stopped
-        with self.lock:
-            self.have[name] = have
-            if time.monotonic() - self.reported > 0.5:
-                self.reported = time.monotonic()
-                self.log(Progress(sum(self.have.values()) / 1e6, self.total / 1e6 or None, "MB", name))
+        if time.monotonic() - self.reported > 0.5:
+            self.reported = time.monotonic()
+            self.reports.put({"have": have})
+
+    def note(self, sentence: str) -> None:
+        self.reports.put({"note": sentence})
 
 
-def find_or_fetch(archive: Archive, store: Artifact, directory: str | None, meter: Meter, retry: RetryPolicy) -> Place:
-    if directory and (place := find(archive, directory)):
+def fetch_archives(
+    archives: Sequence[Archive],
+    out: Artifact,
+    directory: str | None,
+    *,
+    run: Callable[[Sequence[Download]], Iterable[tuple[int, TaskReport]]],
+    log: Log,
+    retry: RetryPolicy = RETRY_POLICY,
+) -> list[Place]:
+    """Where each archive is, after `run` has called what is to be downloaded. The same file is fetched once."""
+    store = downloads_of(out)
+    distinct = {stored_name(archive): archive for archive in archives}
+    places = {name: Place(store.uri, name) for name in distinct if not directory and store.exists(name)}
+    downloads = [Download(archive, store, directory, retry) for name, archive in distinct.items() if name not in places]
+    total = sum(download.archive.bytes or 0 for download in downloads)
+    have = dict.fromkeys(range(len(downloads)), 0)
+    for number, report in run(downloads):
+        if "have" in report:
+            have[number] = report["have"]
+            log(Progress(sum(have.values()) / 1e6, total / 1e6 or None, "MB", downloads[number].archive.name))
+        elif "note" in report:
+            log(Note(report["note"]))
+        else:
+            places[downloads[number].name] = Place(*report["place"])
+    return [places[stored_name(archive)] for archive in archives]
+
+
+def find_or_fetch(wanted: Download, meter: Meter) -> Place:
+    archive, store, scratch, name = wanted.archive, wanted.store, wanted.scratch, wanted.name
+    if wanted.directory and (place := find(archive, wanted.directory)):
         return place
-    name = stored_name(archive)
     if store.exists(name):
         return Place(store.uri, name)
-    scratch = Path(store.uri) if store.is_local else scratch_of(store)
     try:
         scratch.mkdir(parents=True, exist_ok=True)
-        waits = partial(meter.log, Note(f"{archive.name}: another run is downloading it; waiting for that"))
+        waits = partial(meter.note, f"{archive.name}: another run is downloading it; waiting for that")
         with only_one(scratch / f"{name}.lock", waits):
             if not store.exists(name):  # another run may have fetched it while we waited
-                part = download(archive, scratch / f"{name}.part", lambda have: meter.at(archive.name, have), retry)
+                require_room(wanted)
+                part = download(archive, scratch / f"{name}.part", meter.at, wanted.retry)
                 if store.is_local:
                     os.replace(part, scratch / name)
                 else:
                     store.publish(part, name)
                     part.unlink()
-                meter.log(Note(f"{archive.name}: {file_name(archive)} is whole"))
+                meter.note(f"{archive.name}: {file_name(archive)} is whole")
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise UserError(
-                f"The disk under {scratch} is full: {file_name(archive)} needs {(archive.bytes or 0) / 1e9:.1f} GB. "
-                "Make room, or choose another --workspace; the download goes on where it stopped."
-            ) from error
+            raise disk_full(wanted) from error
         raise UserError(f"{scratch} cannot be written: {reason_of(error)}.") from error
     return Place(store.uri, name)
+
+
+def require_room(wanted: Download) -> None:
+    """Refuse before the first byte what the disk has no room for."""
+    left = (wanted.archive.bytes or 0) - size(wanted.scratch / f"{wanted.name}.part")
+    if left > shutil.disk_usage(wanted.scratch).free:
+        raise disk_full(wanted)
+
+
+def disk_full(wanted: Download) -> UserError:
+    return UserError(
+        f"The disk under {wanted.scratch} of {platform.node()} is full: {file_name(wanted.archive)} needs "
+        f"{(wanted.archive.bytes or 0) / 1e9:.1f} GB. Make room, or choose another --workspace; the download goes on "
+        "where it stopped."
+    )
 
 
 def scratch_of(store: Artifact) -> Path:

@@ -16,15 +16,12 @@ import importlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any
-
-import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from jobs.configs import Corpus, Resources
 from jobs.corpora.aligned_lines import UNPAIRED
-from jobs.corpora.reading import Reading, Task, TaskReport
+from jobs.corpora.reading import Reading, TaskReport
+from jobs.corpora.tasks import run_tasks, this_node
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
 from jobs.storage.artifacts import Artifact
@@ -49,38 +46,16 @@ def work(reading: Reading, on: Resources, log: Log) -> list[TaskReport]:
 
     A task says how far it is as it goes, so that a corpus of forty million pairs is no silence of an hour.
     """
-    node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-    remote: Any = ray.remote(_run_task).options(
-        num_cpus=on.data.cpus_per_task, num_returns="streaming", scheduling_strategy=node if reading.here else "DEFAULT"
-    )
-    waiting = list(enumerate(reading.tasks))[::-1]
-    running: dict[Any, int] = {}
+    nodes = [this_node() if reading.here else None] * len(reading.tasks)
     tallies: dict[int, TaskReport] = {}
     done = 0
-    try:
-        while waiting or running:
-            while waiting and len(running) < on.data.tasks:
-                position, task = waiting.pop()
-                running[remote.remote(task)] = position
-            stream: Any = ray.wait(list(running), num_returns=1)[0][0]
-            report: Any = next((ray.get(each) for each in islice(stream, 1)), None)
-            if report is None:
-                del running[stream]
-            elif "pairs" in report:
-                done += report["pairs"]
-                log(Progress(done, reading.total, "pairs"))
-            else:
-                tallies[running[stream]] = report["tally"]
-    except ray.exceptions.RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, UserError) else error) from None
-    finally:
-        for stream in running:
-            ray.cancel(stream)
-    return [tallies[position] for position in sorted(tallies)]
-
-
-def _run_task(task: Task) -> Iterator[TaskReport]:
-    yield from task()
+    for number, report in run_tasks(reading.tasks, at_once=on.data.tasks, cpus=on.data.cpus_per_task, nodes=nodes):
+        if "pairs" in report:
+            done += report["pairs"]
+            log(Progress(done, reading.total, "pairs"))
+        else:
+            tallies[number] = report["tally"]
+    return [tallies[number] for number in sorted(tallies)]
 
 
 # --- what it was -----------------------------------------------------------------------------------------------------

@@ -99,15 +99,19 @@ def cut(counts: Sequence[tuple[str, int]], pairs: int) -> list[Piece]:
     ]
 
 
-def read(corpora: Artifact, piece: Piece, *, rows: int) -> Iterator[pa.Table]:
-    """The pairs of a piece in order, at most `rows` at a time."""
+def read(corpora: Artifact, piece: Piece, *, rows: int, columns: Sequence[str] = SIDES) -> Iterator[pa.Table]:
+    """The pairs of a piece in order, at most `rows` at a time; nulls for a column that the file lacks."""
     with open_parquet(corpora, piece.file) as file:
         start = 0
+        there = [name for name in columns if name in file.schema_arrow.names]
         for group in range(file.metadata.num_row_groups):
             stop = start + file.metadata.row_group(group).num_rows
             first, last = max(start, piece.first), min(stop, piece.first + piece.pairs)
             if first < last:
-                table = file.read_row_group(group, columns=SIDES, use_threads=False).slice(first - start, last - first)
+                table = file.read_row_group(group, columns=there, use_threads=False).slice(first - start, last - first)
+                for name in columns:
+                    if name not in there:
+                        table = table.append_column(name, pa.nulls(len(table), pa.string()))
                 for at in range(0, last - first, rows):
                     yield table.slice(at, rows)
             start = stop

@@ -4,8 +4,10 @@ Reads   a model directory (jobs/average/job.py), pairs/*.parquet, about.json and
 Writes  translations.parquet, one row per line of the test set in its order; hypotheses.txt; about.json
 
 Sentences of like length are translated together, the longest first, by a Ray Data pool of actors that each hold the
-model. A batch that is done stands in work/ and is not done again when the job is. Which batch a sentence was in
-changes no word of its translation (transformer/beam.py), so neither does the size of the pool or of the batches.
+model. One task reads the test set and hands the batches to the pool, one puts the translations together: no text
+passes through the driver. A batch that is done stands in work/ and is not done again when the job is. Which batch a
+sentence was in changes no word of its translation (transformer/beam.py), so neither does the size of the pool or of
+the batches.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import ray
 import ray.data
 import torch
 
 from jobs.cluster.connect import require_resources
+from jobs.cluster.one_task import in_task, stream_of_task
 from jobs.cluster.ray_map import disable_backpressure
 from jobs.configs import Resources, TranslateConfig, TranslateResources
 from jobs.corpora.aligned_lines import UNPAIRED
@@ -60,26 +64,40 @@ def run(
 ) -> Facts:
     """Facts: sentences, target_tokens, seconds, tokens_per_second (of all actors, start-up left out), perplexity."""
     about_model = read_model(model)
-    pairs = read_pairs(testset)
     work = out.child(WORK)
-    to_do = missing_lines(pairs.num_rows, work)
-    if to_do:
-        if len(to_do) < pairs.num_rows:
-            log(Note(f"{pairs.num_rows - len(to_do):,} of {pairs.num_rows:,} sentences were translated before."))
-        batches = plan_batches(pairs, to_do, Subwords(model.read_bytes(SUBWORDS)), on.translate.batch_tokens)
+    batches, planned = stream_of_task(plan, testset, model, work, on.translate.batch_tokens)
+    if batches:
+        if planned.done:
+            log(Note(f"{planned.done:,} of {planned.lines:,} sentences were translated before."))
         actor = {"CPU": on.translate.cpus_per_actor, "GPU": on.translate.gpus_per_actor}
         require_resources("Translating", [actor], log)
-        for done, detail in _translated(batches, model, work, config.search, on.translate):
-            log(Progress(pairs.num_rows - len(to_do) + done, pairs.num_rows, "sentences", detail))
-    done_rows = read_done(work)
-    table = in_order(pairs, done_rows)
-    write(table, config, testset, out)
-    facts: dict[str, int | float | str] = measured(done_rows, on.translate.actors)
+        for done, detail in _translated(batches, planned.size, model, work, config.search, on.translate):
+            log(Progress(planned.done + done, planned.lines, "sentences", detail))
+    facts = in_task(finish, config, testset, out, on.translate.actors)
     parameters = about_model.get("parameters") or (model.facts if model.exists(RECORD) else {}).get("parameters")
     return facts if parameters is None else facts | {"parameters": parameters}
 
 
 # --- what there is to do -----------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What there is to do: lines of the test set, those done before, subwords of the others."""
+
+    lines: int
+    done: int
+    size: int
+
+
+def plan(testset: Artifact, model: Artifact, work: Artifact, batch_tokens: int) -> Iterator[pa.Table | Plan]:
+    """Every batch as a table of one row, then the plan. A task: the test set goes from it to the actors."""
+    pairs = read_pairs(testset)
+    to_do = missing_lines(pairs.num_rows, work)
+    batches = plan_batches(pairs, to_do, Subwords(model.read_bytes(SUBWORDS)), batch_tokens) if to_do else []
+    for batch in batches:
+        yield pa.Table.from_pylist([batch])
+    yield Plan(pairs.num_rows, pairs.num_rows - len(to_do), sum(batch["size"] for batch in batches))
 
 
 def read_model(model: Artifact) -> dict[str, Any]:
@@ -151,13 +169,13 @@ def plan_batches(pairs: pa.Table, lines: Sequence[int], subwords: Subwords, batc
 
 
 def _translated(
-    batches: list[dict[str, Any]], model: Artifact, work: Artifact, search: SearchConfig, on: TranslateResources
+    batches: list[Any], whole: int, model: Artifact, work: Artifact, search: SearchConfig, on: TranslateResources
 ) -> Iterator[tuple[int, str]]:
     """Translate all batches. Yields the number of sentences done, and rate and remaining time in words."""
     logging.getLogger("ray.data").setLevel(logging.WARNING)
     # The rows are in the object store before the pool starts, so nothing needs a CPU that the actors hold.
     actor: Any = TranslatingActor
-    data = ray.data.from_items(batches, override_num_blocks=len(batches)).map(
+    data = ray.data.from_arrow_refs(batches).map(
         actor,
         fn_constructor_kwargs={"model": model, "work": work, "search": search, "on": on},
         compute=ray.data.ActorPoolStrategy(
@@ -167,7 +185,6 @@ def _translated(
         num_gpus=on.gpus_per_actor or None,
     )
     disable_backpressure(data)
-    whole = sum(batch["size"] for batch in batches)
     sentences, tokens, size, started = 0, 0, 0, math.inf
     for report in data.iter_rows():
         sentences, tokens, size = sentences + report["sentences"], tokens + report["tokens"], size + report["size"]
@@ -234,6 +251,13 @@ def batch_name(lines: Sequence[int]) -> str:
 
 
 # --- the result --------------------------------------------------------------------------------------------------
+
+
+def finish(config: TranslateConfig, testset: Artifact, out: Artifact, actors: int) -> dict[str, int | float | str]:
+    """Put the translations together. A task, as `plan` is; returns the facts."""
+    done = read_done(out.child(WORK))
+    write(in_order(read_pairs(testset), done), config, testset, out)
+    return measured(done, actors)
 
 
 def read_done(work: Artifact) -> pa.Table:

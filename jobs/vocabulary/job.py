@@ -12,15 +12,20 @@ import io
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
+import pyarrow as pa
 import ray
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
+from jobs.cluster.one_task import unwrapped_refusals
+from jobs.cluster.ray_map import limit
 from jobs.configs import Resources, VocabularyConfig
 from jobs.corpora import pair_files
+from jobs.corpora.pair_rows import NUMBER, numbered_pairs, numbered_tables
 from jobs.errors import UserError
 from jobs.events import Facts, Log, Note, Progress
 from jobs.storage.artifacts import Artifact
@@ -29,6 +34,9 @@ from transformer.config import END, PAD, START, SUBWORDS, UNKNOWN
 from transformer.subwords import BOUNDARY
 
 LISTING = "subwords.vocab"
+PIECE_PAIRS = 50_000  # pairs whose words one task counts, at least
+MOST_PIECES = 256  # more would be as many tables of words to add up
+COUNTED = pa.schema([("side", pa.string()), ("word", pa.string()), ("count", pa.int64())])
 COVERAGE = 0.99999  # of the text's characters have a subword of their own; the rest is spelt in bytes
 TOO_LARGE = re.compile(r"too high \(\d+\)\. Please set it to a value <= (\d+)")
 TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
@@ -37,37 +45,120 @@ TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 def run(config: VocabularyConfig, *, corpora: Artifact, out: Artifact, on: Resources, log: Log) -> Facts:
     """Learn the subwords from a seeded sample of the pairs."""
     started = time.monotonic()
+    files = pair_files.files(corpora)
+    sample = draw(config, sum(pairs for _, pairs in files))
+    log(Progress(0, sample.pairs, "pairs", "counting words"))
+    counted = count_on_cluster(sample, corpora, files, on)
     largest = max(node["Resources"].get("CPU", 1.0) for node in ray.nodes() if node["Alive"])
     cpus = min(VOCABULARY.demand(on).cpus, max(1.0, largest))  # a cluster may have its nodes yet to come
-    learning = ray.remote(learn).options(num_cpus=cpus).remote(config, corpora)
+    learning = ray.remote(learn_from_counts).options(num_cpus=cpus).remote(config, corpora, counted)
     while not ray.wait([learning], timeout=2)[0]:
         log(Progress(time.monotonic() - started, None, "s", f"learning {config.size:,} subwords"))
-    try:
-        model, listing, sampled = ray.get(learning)
-    except ray.exceptions.RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, UserError) else error) from None
+    with unwrapped_refusals():
+        model, listing = ray.get(learning)
     out.write_bytes(SUBWORDS, model)
     out.write_text(LISTING, listing)
-    log(Note(f"{config.size:,} {config.kind} subwords learned from {sampled:,} pairs"))
+    log(Note(f"{config.size:,} {config.kind} subwords learned from {sample.pairs:,} pairs"))
     return {
         "vocabulary_size": config.size,
-        "sampled_pairs": sampled,
+        "sampled_pairs": sample.pairs,
         "kind": config.kind,
         "seconds": round(time.monotonic() - started, 1),
     }
 
 
+# --- the words of a sample -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Which pairs are sampled: those whose number draws a lot below `share`, up to the number `last`."""
+
+    pairs: int
+    seed: int
+    share: float
+    last: int
+
+    def of(self, table: pa.Table) -> pa.Table:
+        """The sampled ones of numbered pairs."""
+        numbers = table[NUMBER].to_numpy().astype(np.uint64)
+        chosen = (uniform_numbers(numbers, self.seed) < self.share) & (numbers <= self.last)
+        return table.filter(pa.array(chosen))
+
+
+def draw(config: VocabularyConfig, total: int) -> Sample:
+    """At most `sample_pairs` of `total` pairs."""
+    share, left, last = config.sample_pairs / total, config.sample_pairs, total
+    for first in range(0, total, 1_000_000):
+        numbers = np.arange(first, min(first + 1_000_000, total), dtype=np.uint64)
+        chosen = numbers[uniform_numbers(numbers, config.seed) < share][:left]
+        left -= len(chosen)
+        if left == 0:
+            last = int(chosen[-1])
+            break
+    return Sample(pairs=config.sample_pairs - left, seed=config.seed, share=share, last=last)
+
+
+def count_on_cluster(
+    sample: Sample, corpora: Artifact, files: Sequence[tuple[str, int]], on: Resources
+) -> list[ray.ObjectRef[pa.Table]]:
+    """The words of the sample, by Ray Data: a table for each piece of the corpus. No text passes through the driver."""
+    pieces = pair_files.cut(files, max(PIECE_PAIRS, -(-sum(pairs for _, pairs in files) // MOST_PIECES)))
+    options: Any = {"batch_size": None, "batch_format": "pyarrow", "num_cpus": on.data.cpus_per_task}
+    words = (
+        numbered_pairs(corpora, pieces, cpus=on.data.cpus_per_task)
+        .map_batches(sample.of, **options)
+        .map_batches(count_words, **options)
+    )
+    limit(words, on.data, cpus=max(on.data.cpus_per_task, VOCABULARY.demand(on).cpus))
+    counted: list[ray.ObjectRef[pa.Table]] = words.to_arrow_refs()
+    return counted
+
+
+def count_words(table: pa.Table) -> pa.Table:
+    """How often each word occurs on each side.
+
+    No subword spans two words, so the counts are all that SentencePiece needs: BPE learns the same from them as from
+    the sentences, in memory that grows with the language and not with the text.
+    """
+    rows = []
+    for side in pair_files.SIDES:
+        words = Counter(word for sentence in table[side].to_pylist() for word in sentence.split())
+        rows += [(side, word, count) for word, count in words.items()]
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
+    return pa.table(columns, schema=COUNTED)
+
+
+# --- what is learned from them ---------------------------------------------------------------------------------------
+
+
 def learn(config: VocabularyConfig, corpora: Artifact) -> tuple[bytes, str, int]:
-    """The model, its subwords as text (one per line with its score), and how many pairs it was learned from."""
-    counts, about = pair_files.files(corpora), corpora.read_json("about.json")
+    """The model, its listing and how many pairs it was learned from: here and now, without a cluster."""
+    files = pair_files.files(corpora)
+    sample, first, counted = draw(config, sum(pairs for _, pairs in files)), 0, []
+    for piece in pair_files.cut(files, PIECE_PAIRS):
+        counted += [count_words(sample.of(table)) for table in numbered_tables(corpora, piece, first)]
+        first += piece.pairs
+    return *learn_from_counts(config, corpora, counted), sample.pairs
+
+
+def learn_from_counts(
+    config: VocabularyConfig, corpora: Artifact, counted: Iterable[pa.Table | ray.ObjectRef[pa.Table]]
+) -> tuple[bytes, str]:
+    """The model, and its subwords as text (one per line with its score)."""
+    about = corpora.read_json("about.json")
     trees = about.get("targets") == "trees"
-    sides = pair_files.SIDES[:1] if trees else pair_files.SIDES
-    symbols = symbols_of(sample(corpora, counts, config, ["target"]), about["tags"]) if trees else []
-    words, sentences = count_words(sample(corpora, counts, config, sides))
+    words = {side: Counter[str]() for side in pair_files.SIDES}
+    for each in counted:
+        table = ray.get(each) if isinstance(each, ray.ObjectRef) else each
+        for side, word, count in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            words[side][word] += count
+    symbols = symbols_of(words["target"], about["tags"]) if trees else []
+    learned_from = words["source"] if trees else words["source"] + words["target"]
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=(f"{word}\t{count}" for word, count in words.items()),
+            sentence_iterator=(f"{word}\t{count}" for word, count in learned_from.items()),
             input_format="tsv",
             model_writer=model,
             model_type=config.kind,
@@ -86,47 +177,15 @@ def learn(config: VocabularyConfig, corpora: Artifact) -> tuple[bytes, str, int]
         raise UserError(_sentence(config, str(error), corpora)) from None
     processor = SentencePieceProcessor(model_proto=model.getvalue())
     lines = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in range(len(processor)))
-    return model.getvalue(), "".join(lines), sentences // len(sides)
+    return model.getvalue(), "".join(lines)
 
 
-def count_words(sentences: Iterable[str]) -> tuple[Counter[str], int]:
-    """How often each word occurs, and in how many sentences all of them.
-
-    No subword spans two words, so the counts are all that SentencePiece needs: BPE learns the same from them as from
-    the sentences, in memory that grows with the language and not with the text.
-    """
-    words: Counter[str] = Counter()
-    seen = 0
-    for sentence in sentences:
-        words.update(sentence.split())
-        seen += 1
-    return words, seen
-
-
-def symbols_of(targets: Iterable[str], tags: str) -> list[str]:
+def symbols_of(found: Iterable[str], tags: str) -> list[str]:
     """The symbols of trees: each becomes one subword, so that no model has to spell it.
 
     Where the words themselves stand in the tree, only its brackets are symbols: no word has one.
     """
-    found = {symbol for target in targets for symbol in target.split()}
     return sorted(symbol for symbol in found if tags != "none" or symbol[0] in "()")
-
-
-def sample(
-    corpora: Artifact, counts: list[tuple[str, int]], config: VocabularyConfig, sides: Sequence[str] = pair_files.SIDES
-) -> Iterator[str]:
-    """Both sides of the sampled pairs, or one, in the order of the corpus, with little of it in memory at a time."""
-    total = sum(count for _, count in counts)
-    share = config.sample_pairs / total
-    position, left = 0, config.sample_pairs
-    for piece in pair_files.cut(counts, 50_000):
-        for table in pair_files.read(corpora, piece, rows=50_000):
-            numbers = np.arange(position, position + len(table), dtype=np.uint64)
-            position += len(table)
-            chosen = np.flatnonzero(uniform_numbers(numbers, config.seed) < share)[: max(left, 0)]
-            left -= len(chosen)
-            for side in sides:
-                yield from pc.take(table[side], chosen).to_pylist()
 
 
 def uniform_numbers(numbers: np.ndarray, seed: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from jobs.configs import ArchivesCorpus, FilesCorpus, Resources
 from jobs.corpora.aligned_lines import Tally, align, require_readable
 from jobs.corpora.archives import Member, Place, open_pair
 from jobs.corpora.download import fetch_archives
+from jobs.corpora.download_nodes import download_on_cluster
 from jobs.corpora.reading import Reading, Task, TaskReport, write
 from jobs.errors import UserError
 from jobs.events import Log
@@ -16,7 +17,8 @@ from jobs.storage.artifacts import Artifact
 
 
 def read(config: ArchivesCorpus, out: Artifact, on: Resources, log: Log) -> Reading:
-    places = fetch_archives(config.archives, out, config.from_directory, at_once=on.data.downloads, log=log)
+    run = partial(download_on_cluster, at_once=on.data.downloads)
+    places = fetch_archives(config.archives, out, config.from_directory, run=run, log=log)
     languages = config.source_language, config.target_language
     tasks: list[Task] = []
     for position, (archive, place) in enumerate(zip(config.archives, places, strict=True)):
