@@ -5,14 +5,16 @@ Bare       our update on the same workers and threads as the job, batches in mem
 Job        jobs/train/job.py as `attn run` runs it: Ray Train, Parquet reader, logging, checkpoints
 
 All take the same micro-batches of the same shards in the same order, eight to an update, in turn, several rounds, every
-other one backwards. Rates are real target tokens per second over all updates but each run's first; the job's first
-checkpoint is among them. Two readings: over all rounds, which is what one gets on this machine as it is; and each
-update as in the round where it was fastest, which comes near the machine without its neighbours. (Those slow the
-reference most: its threads wait for each other at every product.) The matmul rate is that of large products in one
-process per core, all at once. Text: Multi30k from ATTN_TEST_DATA or ../shared/data, else the demo language. The
-reference needs `transformers`: pip install '.[bench]', or ATTN_BENCH_PYTHON=/a/python/with/it.
+other one backwards; where the CPU multiplies bf16 in hardware all three in bf16, too, the reference under plain
+autocast. Rates are real target tokens per second over all updates but each run's first; the job's first checkpoint is
+among them. Readings: over all rounds, which is what one gets on this machine as it is; each update as in the round
+where it was fastest, which comes near the machine without its neighbours (those slow the reference most: its threads
+wait for each other at every product); and by CPU time, which other work on the same cores changes least. The matmul
+rate is that of large products in one process per core, all at once. Text: Multi30k from ATTN_TEST_DATA or
+../shared/data, else the demo language. The reference needs `transformers`: pip install '.[bench]', or
+ATTN_BENCH_PYTHON=/a/python/with/it.
 
-By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 4] [--no-layouts] [--no-sweep]
+By hand   python benchmarks/bench_training.py [--sizes small base] [--rounds 4] [--no-bf16] [--no-layouts] [--no-sweep]
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 from rich.table import Table
-from training_rates import Measured, best_rate, overhead, rate
+from training_rates import Measured, best_rate, overhead, rate, rate_of_cpu
 
 import jobs.corpora.job
 import jobs.shards.job
@@ -48,7 +50,16 @@ import jobs.train.job
 import jobs.vocabulary.job
 from jobs.cluster.connect import connect
 from jobs.cluster.machine_speed import matmul_flops
-from jobs.configs import DemoCorpus, FilesCorpus, Resources, ShardConfig, TrainConfig, TrainResources, VocabularyConfig
+from jobs.configs import (
+    DemoCorpus,
+    FilesCorpus,
+    Precision,
+    Resources,
+    ShardConfig,
+    TrainConfig,
+    TrainResources,
+    VocabularyConfig,
+)
 from jobs.events import Event
 from jobs.storage.artifacts import Artifact
 from jobs.train.curve import flops_by_row
@@ -56,6 +67,7 @@ from jobs.train.plan import assign_by_cost
 from jobs.train.stream import Reader, Stream, read_index
 from transformer.batching import Batch
 from transformer.config import PAD, ModelConfig, TrainingConfig
+from transformer.cpu.bf16 import multiplies_bf16
 from transformer.flops import training_flops
 from transformer.model import Transformer
 from transformer.update import Gradients, MicroBatch, Ranks, make_optimizer, update
@@ -89,7 +101,7 @@ def main() -> None:
             f"{CORES} cores. {place.text}: micro-batches of {TOKENS:,} target tokens, {place.per_update} to an update."
         )
         for size in arguments.sizes:
-            compare(place, size, arguments.rounds, console)
+            compare(place, size, arguments.rounds, console, bf16=arguments.bf16)
         if arguments.layouts:
             layouts(place, console)
         if arguments.sweep:
@@ -103,6 +115,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--updates", type=int, help=f"of each run, {WARM_UP} of them not counted")
     parser.add_argument("--per-update", type=int, default=8, help="micro-batches, over all workers")
     choice = argparse.BooleanOptionalAction
+    parser.add_argument("--bf16", action=choice, default=multiplies_bf16(), help="in bf16, too")
     parser.add_argument("--layouts", action=choice, default=True, help="workers x threads of the bare loop")
     parser.add_argument("--sweep", action=choice, default=True, help="sizes of model and micro-batch, bare loop")
     parser.add_argument("--task", help=argparse.SUPPRESS)
@@ -194,21 +207,24 @@ def has_reference() -> bool:
     return "ATTN_BENCH_PYTHON" in os.environ or importlib.util.find_spec("transformers") is not None
 
 
-def reference(place: Place, size: str) -> Measured:
+def reference(place: Place, size: str, *, bf16: bool = False) -> Measured:
     python = os.environ.get("ATTN_BENCH_PYTHON", sys.executable)
-    task = task_of(place, SIZES[size], UPDATES[size]) | {"threads": CORES}
+    task = task_of(place, SIZES[size], UPDATES[size]) | {"threads": CORES, "bf16": bf16}
     done = subprocess.run([*NICE, python, str(HERE / "marian.py"), json.dumps(task)], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"The reference failed:\n{done.stderr}")
     return measured([json.loads(done.stdout.splitlines()[-1])])
 
 
-def bare(place: Place, model: ModelConfig, updates: int, *, workers: int, tokens: int = TOKENS) -> Measured:
+def bare(
+    place: Place, model: ModelConfig, updates: int, *, workers: int, tokens: int = TOKENS, bf16: bool = False
+) -> Measured:
     """Our update loop in `workers` processes that share the cores."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     task = task_of(place, model, updates, tokens) | {"threads": CORES // workers, "workers": workers, "port": port}
+    task["bf16"] = bf16
     work = flops_by_row(read_index(place.shards(tokens)), model, task["vocabulary_size"])
     rows = [place.stream(tokens).rows(number) for number in range(1, updates + 1)]
     hands = [assign_by_cost(work[each].tolist(), workers) for each in rows]
@@ -234,7 +250,7 @@ def checkpoint_after(updates: int) -> int:
     return -(-updates // 2)
 
 
-def job(place: Place, size: str) -> Measured:
+def job(place: Place, size: str, *, bf16: bool = False) -> Measured:
     """The real thing. Its rate is that of the points of its curve, one per update."""
     place.runs += 1
     out = Artifact(str(place.directory / f"train-{place.runs}"))
@@ -249,7 +265,8 @@ def job(place: Place, size: str) -> Measured:
             dev_every=steps,
         ),
     )
-    on = Resources(train=TrainResources(workers=CORES, cpus_per_worker=1))
+    precision: Precision = "bf16" if bf16 else "fp32"
+    on = Resources(train=TrainResources(workers=CORES, cpus_per_worker=1, precision=precision))
     with on_ray():
         facts = jobs.train.job.run(config, shards=place.shards(), dev=place.dev, out=out, on=on, log=ignore)
     points = [json.loads(line) for line in out.read_text("curve.jsonl").splitlines()]
@@ -271,7 +288,8 @@ def task_of(place: Place, model: ModelConfig, updates: int, tokens: int = TOKENS
 
 def measured(processes: list[dict[str, Any]]) -> Measured:
     memory = max(process["memory_gb"] for process in processes)
-    return Measured(processes[0]["tokens"][WARM_UP:], processes[0]["seconds"][WARM_UP:], memory)
+    busy = sum(sum(process["cpu_seconds"][WARM_UP:]) for process in processes)
+    return Measured(processes[0]["tokens"][WARM_UP:], processes[0]["seconds"][WARM_UP:], memory, busy)
 
 
 def bare_worker(task: dict[str, Any]) -> dict[str, Any]:
@@ -285,18 +303,20 @@ def bare_worker(task: dict[str, Any]) -> dict[str, Any]:
     model = Transformer(ModelConfig(**task["model"]), task["vocabulary_size"]).train()
     optimizer, gradients = make_optimizer(model, config), Gradients(model, task["per_update"])
     held, per_update = np.load(task["batches"]), task["per_update"]
-    spent, tokens = [], []
+    spent, cpu, tokens = [], [], []
     for number in range(task["updates"]):
         batches = [from_arrays(held, number * per_update + place) for place in range(per_update)]
         total = sum(batch.target_tokens for batch in batches)
         mine = [MicroBatch(p, number * per_update + p, batches[p]) for p in task["places"][number]]
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         size = {"count": len(mine), "tokens": total}
-        update(model, optimizer, gradients, mine, **size, learning_rate=1e-4, config=config, ranks=ranks)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=task["bf16"]):
+            update(model, optimizer, gradients, mine, **size, learning_rate=1e-4, config=config, ranks=ranks)
         spent.append(time.perf_counter() - started)
+        cpu.append(time.process_time() - busy)
         tokens.append(total)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"seconds": spent, "tokens": tokens, "memory_gb": memory}
+    return {"seconds": spent, "cpu_seconds": cpu, "tokens": tokens, "memory_gb": memory}
 
 
 def from_arrays(held: Any, place: int) -> Batch:
@@ -306,15 +326,21 @@ def from_arrays(held: Any, place: int) -> Batch:
 # --- what is printed -------------------------------------------------------------------------------------------------
 
 
-def compare(place: Place, size: str, rounds: int, console: Console) -> None:
+def compare(place: Place, size: str, rounds: int, console: Console, *, bf16: bool) -> None:
     """Reference, bare loop and job in turn, several times, and their ratios."""
     contenders: dict[str, Callable[[], Measured]] = {
         "reference": lambda: reference(place, size),
         "bare": lambda: bare(place, SIZES[size], UPDATES[size], workers=CORES),
         "job": lambda: job(place, size),
     }
+    if bf16:
+        contenders |= {
+            "reference, bf16": lambda: reference(place, size, bf16=True),
+            "bare, bf16": lambda: bare(place, SIZES[size], UPDATES[size], workers=CORES, bf16=True),
+            "job, bf16": lambda: job(place, size, bf16=True),
+        }
     if not has_reference():
-        del contenders["reference"]
+        contenders = {name: act for name, act in contenders.items() if not name.startswith("reference")}
         missing = "No reference: `transformers` is not installed (pip install '.[bench]' or ATTN_BENCH_PYTHON)."
         console.print(missing, markup=False)
     seen: dict[str, list[Measured]] = {name: [] for name in contenders}
@@ -326,17 +352,29 @@ def compare(place: Place, size: str, rounds: int, console: Console) -> None:
         alone = ", ".join(f"{name} {rate(runs[-1:]):,.0f}" for name, runs in seen.items())
         console.print(f"{size}, round {number} by itself: {alone} tokens/s")
     table = Table(title=f"{size}: {SIZES[size].layers}+{SIZES[size].layers} layers, {SIZES[size].d_model} wide")
-    for column in ("", "tokens/s", "ratio", "at best", "ratio", "of matmul rate", "memory per process"):
+    for column in (
+        "",
+        "tokens/s",
+        "ratio",
+        "at best",
+        "ratio",
+        "a CPU second",
+        "ratio",
+        "of matmul rate",
+        "memory per process",
+    ):
         table.add_column(column, justify="left" if not column else "right")
     first = next(iter(seen.values()))
     for name, runs in seen.items():
-        usual, best = rate(runs), best_rate(runs)
+        usual, best, busy, first_busy = rate(runs), best_rate(runs), rate_of_cpu(runs), rate_of_cpu(first)
         table.add_row(
             name,
             f"{usual:,.0f}",
             f"{usual / rate(first):.2f}x",
             f"{best:,.0f}",
             f"{best / best_rate(first):.2f}x",
+            f"{busy:,.0f}" if busy else "",
+            f"{busy / first_busy:.2f}x" if busy and first_busy else "",
             f"{best * per_token / peak:.0%}",
             f"{median(run.memory_gb for run in runs):.2f} GB",
         )

@@ -49,9 +49,9 @@ def main() -> None:
     ).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
     held = np.load(task["batches"])
-    per_update, spent, tokens = task["per_update"], [], []
+    per_update, spent, cpu, tokens = task["per_update"], [], [], []
     for number in range(task["updates"]):
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         optimizer.zero_grad(set_to_none=True)
         places = range(number * per_update, (number + 1) * per_update)
         golds = [torch.from_numpy(held[f"gold{place}"]) for place in places]
@@ -60,16 +60,18 @@ def main() -> None:
             source = torch.from_numpy(held[f"source{place}"])
             target_in = torch.from_numpy(held[f"target_in{place}"])
             mask = (source != PAD).long()
-            logits = model(input_ids=source, attention_mask=mask, decoder_input_ids=target_in).logits
-            loss = F.cross_entropy(
-                logits.view(-1, vocabulary), gold.view(-1), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
-            )
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=task["bf16"]):
+                logits = model(input_ids=source, attention_mask=mask, decoder_input_ids=target_in).logits
+                loss = F.cross_entropy(
+                    logits.view(-1, vocabulary), gold.view(-1), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
+                )
             (loss / total).backward()
         optimizer.step()
         spent.append(time.perf_counter() - started)
+        cpu.append(time.process_time() - busy)
         tokens.append(total)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(json.dumps({"seconds": spent, "tokens": tokens, "memory_gb": memory}))
+    print(json.dumps({"seconds": spent, "cpu_seconds": cpu, "tokens": tokens, "memory_gb": memory}))
 
 
 main()

@@ -11,11 +11,12 @@ TEN_MINUTES = 600.0  # between two checkpoints of the paper
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one run: tokens and seconds of each update that counts, peak memory of a process."""
+    """Of one run: tokens and seconds of each update that counts, peak memory of a process, CPU time of all of them."""
 
     tokens: list[float]
     seconds: list[float]
     memory_gb: float
+    cpu_seconds: float | None = None  # of these updates, where it is known
 
 
 def rate(runs: list[Measured]) -> float:
@@ -27,6 +28,12 @@ def best_rate(runs: list[Measured]) -> float:
     """Tokens per second of several runs over the same updates, each update at its best."""
     assert all(run.tokens == runs[0].tokens for run in runs)
     return sum(runs[0].tokens) / sum(min(each) for each in zip(*(run.seconds for run in runs), strict=True))
+
+
+def rate_of_cpu(runs: list[Measured]) -> float | None:
+    """Tokens per second of CPU time: what comes out beside other work on the same cores, too."""
+    spent = [run.cpu_seconds for run in runs if run.cpu_seconds is not None]
+    return sum(sum(run.tokens) for run in runs) / sum(spent) if len(spent) == len(runs) else None
 
 
 def overhead(bare: list[Measured], job: list[Measured], written: int) -> str:

@@ -310,13 +310,17 @@ class ReportConfig:
 # --- where: never part of a fingerprint --------------------------------------------------------------------------
 
 
+Precision = Literal["fp32", "tf32", "bf16", "auto"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainResources:
     workers: int = 2
     min_workers: int | None = None  # with fewer than `workers` nodes left, go on with as few as this
     cpus_per_worker: float = 1
     gpus_per_worker: float = 0
-    precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # tf32: products of a GPU in 10 bits; bf16: mixed precision
+    precision: Precision = "fp32"  # of products. tf32: a GPU's, in 10 bits; bf16: mixed precision; auto: bf16 where
+    # the hardware of all workers multiplies it, else fp32
     micro_batches_per_pass: int | None = None  # packed, where the GPU can (A100 and newer, bf16); None: one, padded
     compile: bool = False  # packed micro-batches only
     sum_gradients: Literal["at_end", "overlapped", "overlapped_bf16"] = "at_end"  # of all workers; overlapped: a GPU

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from transformer.cpu.dropout import LEVELS, drop
 from transformer.dropout import Dropout
 from transformer.unpadded import Rectangle
 
@@ -51,3 +52,12 @@ def test_gradient_goes_where_the_value_went() -> None:
     out = Dropout(0.3).train()(x, ROWS)
     out.sum().backward()
     assert torch.equal(x.grad, out.detach())  # type: ignore[arg-type]
+
+
+def test_in_bf16_what_is_kept_is_scaled_before_it_is_rounded() -> None:
+    """A scale of 1.1111 rounded to bf16 is 0.16 % too small, in every dropout of the model."""
+    torch.manual_seed(0)
+    x = torch.randn(1000).bfloat16()
+    drawn = drop(x, 0.1)
+    wanted = (x.float() * (LEVELS / (LEVELS - round(0.1 * LEVELS)))).bfloat16()
+    assert torch.equal(drawn[drawn != 0], wanted[drawn != 0])

@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 def small(place: Path) -> Measurement:
     return Measurement(
-        models={"tiny": (TINY, 50)}, tokens=60, updates=2, bf16=False, compile=False, threads=1,
+        models={"tiny": (TINY, 50)}, tokens=60, updates=2, precision="fp32", compile=False, threads=1,
         place=Artifact(str(place)),
     )  # fmt: skip
 
@@ -69,7 +69,7 @@ def test_the_page_says_all_of_it_and_mlflow_keeps_it(tmp_path: Path) -> None:
     }  # fmt: skip
     found: dict[str, Any] = {
         "workers": 8, "profile": "gpu8", "versions": {"torch": "2"}, "device": {"name": "A100", "memory_gb": 80.0},
-        "matmul_tflops": {"fp32": 19.0, "bf16": 200.0}, "memory_gb_per_second": 1500.0, "peak_memory_gb": 9.0,
+        "matmul_tflops": {"fp32": 19.0, "bf16": 200.0}, "memory_gb_per_second": 1500.0, "precision": "bf16", "peak_memory_gb": 9.0,
         "sum": {}, "reading": {"mb_per_second": 300.0, "milliseconds_of_16_kb": 20.0}, "models": {"base": model},
         "recipes": estimates(load_profile("gpu8"), {"base": model}), "mlflow_run": "0",
     }  # fmt: skip

@@ -78,7 +78,7 @@ def test_a_file_of_ones_own_is_named_after_itself_and_starts_from_the_defaults(t
         ("[train]\nworkers = true", ["train.workers", "a whole number", "True"]),
         ("[train]\nworkers = 0", ["train.workers must be at least 1"]),
         ("[train]\ncompile = 1", ["train.compile", "true or false"]),
-        ("[train]\nprecision = 'fp8'", ["train.precision", "'fp32', 'tf32', 'bf16'"]),
+        ("[train]\nprecision = 'fp8'", ["train.precision", "'fp32', 'tf32', 'bf16', 'auto'"]),
         ("cpus = true", ["cpus", "a number"]),
         ("train = 3", ["train", "a table"]),
         ("cpus = 1\nx = = 3", ["not valid TOML", "line 2"]),

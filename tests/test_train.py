@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import ray.train
+import torch
 import torch.distributed as dist
 from ray.train import Result
 from small_shards import small_shards
@@ -27,6 +28,7 @@ from jobs.events import Metrics, Progress
 from jobs.storage.artifacts import Artifact
 from jobs.train import job, worker
 from jobs.train.checkpoints import update_of
+from jobs.train.precision import multiplies_bf16
 from transformer.config import ModelConfig
 
 ray_test = pytest.mark.ray
@@ -71,6 +73,7 @@ def test_what_a_finished_run_leaves(bench: Bench) -> None:
     assert points[-1]["loss"] < 0.8 * points[0]["loss"]
     assert [p["update"] for p in points if "dev_loss" in p] == [60, 120]
     facts = out.facts
+    assert facts["precision"] == "fp32"
     assert facts["updates"] == 120
     assert facts["target_tokens"] == pytest.approx(120 * 700, rel=0.1)
     assert facts["dev_perplexity"] == points[-1]["dev_perplexity"]
@@ -81,7 +84,12 @@ def test_what_a_finished_run_leaves(bench: Bench) -> None:
 
 @ray_test
 def test_rank_0_alone_speaks_and_says_each_point(bench: Bench) -> None:
-    bench.train("speaking", on(2), replace(CONFIG, training=replace(CONFIG.training, steps=12, checkpoint_every=12)))
+    """And it says what `auto` came to, which is recorded."""
+    short = replace(CONFIG, training=replace(CONFIG.training, steps=12, checkpoint_every=12))
+    out = bench.train("speaking", on(2, precision="auto"), short)
+    precision = "bf16" if multiplies_bf16(torch.device("cpu")) else "fp32"
+    assert [text.partition(":")[0] for text in bench.notes()] == [f"Training in {precision}"]
+    assert out.facts["precision"] == precision
     assert [event.step for event in bench.events if isinstance(event, Metrics)] == list(range(1, 13))
     last = [event for event in bench.events if isinstance(event, Progress)][-1]
     assert (last.done, last.total, last.unit) == (12, 12, "updates")

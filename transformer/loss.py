@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from transformer.cpu.linear import product
+from transformer.cpu.linear import narrowed, product
 
 CHUNK_SCORES = 2**22  # scores per chunk: 16 MB in single precision; smaller products run below a core's full rate
 CHUNK_SCORES_GPU = 2**27  # 512 MB: a micro-batch of the paper is one chunk; 13 small ones leave a GPU half idle
@@ -22,7 +22,7 @@ LEAST_CHUNK = 256  # tokens
 
 
 class OutputMatrix(NamedTuple):
-    """The output matrix in the type that products are computed in, and the sum of its rows in a wider type."""
+    """The output matrix for products in a narrower type, and the sum of its rows in a wider one."""
 
     weight_VD: Tensor
     sum_D: Tensor
@@ -64,7 +64,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         wide = torch.float64 if weight_VD.dtype == torch.float64 else torch.float32
         with torch.autocast(kind, enabled=False):
             hidden_ND = hidden_ND.to(narrow)
-            out = OutputMatrix(weight_VD.to(narrow), weight_VD.sum(dim=0, dtype=wide))
+            out = OutputMatrix(narrowed(weight_VD, narrow), weight_VD.sum(dim=0, dtype=wide))
             grad_hidden_ND = torch.empty_like(hidden_ND if train else hidden_ND[:0])
             grad_weight_VD = torch.zeros_like(weight_VD if train else weight_VD[:0])
             loss = nll = torch.zeros((), dtype=wide, device=hidden_ND.device)

@@ -33,7 +33,7 @@ def measurement_for(on: Resources, place: Artifact) -> Measurement:
         models={"base": BASE, "big": BIG} if gpu else {"small": SMALL, "base": BASE},
         tokens=3_125 if gpu else 500,
         updates=20 if gpu else 3,
-        bf16=on.train.precision == "bf16",
+        precision=on.train.precision,
         compile=gpu,
         threads=max(1, int(on.train.cpus_per_worker)),
         place=place,

@@ -21,9 +21,11 @@ import torch
 import torch.distributed as dist
 
 from jobs.cluster.machine_speed import matmul_flops, peak_memory_gb
+from jobs.configs import Precision
 from jobs.measure.updates import Trial, measure_model, synchronize
 from jobs.storage.artifacts import Artifact
 from jobs.storage.object_store import filesystem
+from jobs.train.precision import agreed_precision
 from transformer.config import ModelConfig
 from transformer.update import Ranks
 
@@ -39,7 +41,7 @@ class Measurement:
     models: Mapping[str, tuple[ModelConfig, int]]
     tokens: int  # of a micro-batch
     updates: int
-    bf16: bool
+    precision: Precision
     compile: bool
     threads: int
     place: Artifact  # in the workspace, for a file to read back
@@ -57,8 +59,10 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def measured(wanted: Measurement, ranks: Ranks, device: torch.device) -> dict[str, Any]:
+    precision = agreed_precision(wanted.precision, device, ranks)
     found: dict[str, Any] = {
         "workers": ranks.world_size,
+        "precision": precision,
         "versions": versions(),
         "device": describe(device),
         "matmul_tflops": {
@@ -71,7 +75,7 @@ def measured(wanted: Measurement, ranks: Ranks, device: torch.device) -> dict[st
     }
     models: dict[str, Any] = {}
     for name, (config, vocabulary_size) in wanted.models.items():
-        trial = Trial(config, vocabulary_size, device, ranks, wanted.bf16)
+        trial = Trial(config, vocabulary_size, device, ranks, precision == "bf16")
         models[name] = measure_model(trial, wanted.tokens, wanted.updates, compiled=wanted.compile)
         del trial
     return {**found, "models": models, "peak_memory_gb": peak_memory_gb(device)}

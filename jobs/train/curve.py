@@ -44,6 +44,7 @@ class Standing:
     world_size: int = 0
     parameters: int = 0
     peak_memory_gb: float = 0.0
+    precision: str = ""  # of the products; all that there were, where training went on elsewhere
     window: Window = field(default_factory=Window)
 
     def to_json(self) -> dict[str, Any]:

@@ -81,6 +81,7 @@ def facts(state: Mapping[str, Any], last: Mapping[str, float]) -> Facts:
         "flops_share": last["flops_share"],
         "skipped_updates": state["skipped"],
         "workers": state["world_size"],
+        "precision": state.get("precision") or "unknown",  # of an older checkpoint
         "peak_memory_gb": round(state["peak_memory_gb"], 3),
         **{name: last[name] for name in ("loss", "perplexity", "dev_loss", "dev_perplexity", "padding_share")},
     }

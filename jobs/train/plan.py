@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from heapq import heapreplace
 from typing import Literal
 
+from jobs.configs import Precision
 from jobs.storage.artifacts import Artifact
 from transformer.config import ModelConfig, TrainingConfig
 
@@ -23,7 +24,7 @@ class Plan:
     dev: Artifact
     run: Artifact  # Ray Train's directory of this run: checkpoints are its children
     threads: int
-    precision: Literal["fp32", "tf32", "bf16"]
+    precision: Precision
     compile: bool
     copy_shards: bool = False
     micro_batches_per_pass: int | None = None

@@ -29,6 +29,7 @@ from jobs.train.curve import Curve, NotFinite, Point, Standing, flops_by_row
 from jobs.train.mailbox import Mailbox
 from jobs.train.packing import compile_model, on_device, passes
 from jobs.train.plan import Plan, assign_by_cost
+from jobs.train.precision import agreed_precision, so_far
 from jobs.train.stream import Stream, read_ahead, read_index
 from jobs.train.system_metrics import SystemMetrics
 from transformer import checkpoint
@@ -76,8 +77,10 @@ class Worker:
     def __init__(self, plan: Plan, ranks: Ranks, mailbox: Mailbox) -> None:
         self.plan, self.ranks, self.config, self.mailbox = plan, ranks, plan.training, mailbox
         self.device: torch.device = ray.train.torch.get_device()
+        self._unsent: list[Event] = []
+        self.precision = self._precision()
         if self.device.type == "cuda":
-            torch.set_float32_matmul_precision("highest" if plan.precision == "fp32" else "high")  # high: TF32
+            torch.set_float32_matmul_precision("highest" if self.precision == "fp32" else "high")  # high: TF32
             torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a plan for every shape: seconds each
         else:
             torch.set_num_threads(plan.threads)
@@ -87,7 +90,6 @@ class Worker:
         self.stream = Stream(self.index, self.config.seed, plan.per_update)
         self.flops = flops_by_row(self.index, plan.model, plan.vocabulary_size)
         self.own_places = lru_cache(maxsize=64)(self._own_places)  # needed by the reader, and again by the update
-        self._unsent: list[Event] = []
         self.per_pass = self._micro_batches_per_pass()
         self.model = self._build()
         self.optimizer = make_optimizer(self.model, self.config)
@@ -104,6 +106,13 @@ class Worker:
         self._check_preemption_from = self._saved + 1
         self._leaving: list[str] = []  # nodes whose preemption a checkpoint was saved for
 
+    def _precision(self) -> str:
+        found = agreed_precision(self.plan.precision, self.device, self.ranks)
+        if self.plan.precision == "auto":
+            why = "the hardware of all workers multiplies it" if found == "bf16" else "not every worker multiplies bf16"
+            self.send(Note(f"Training in {found}: {why}."))
+        return found
+
     def _build(self) -> Transformer:
         torch.manual_seed(self.config.seed)  # the same initial weights on every rank
         model = Transformer(self.plan.model, self.plan.vocabulary_size).to(self.device).train()
@@ -114,7 +123,7 @@ class Worker:
     def _micro_batches_per_pass(self) -> int | None:
         """None: micro-batches are not packed."""
         wanted = self.plan.micro_batches_per_pass
-        if wanted is None or can_pack(self.plan.model, self.device, bf16=self.plan.precision == "bf16"):
+        if wanted is None or can_pack(self.plan.model, self.device, bf16=self.precision == "bf16"):
             return wanted
         self.send(Note("Micro-batches go through one by one, padded: this GPU, precision or width of head packs none."))
         return None
@@ -129,13 +138,14 @@ class Worker:
                 points = checkpoint.read_curve(directory)
                 checkpoint.restore(directory, self.model, self.optimizer)
         standing.world_size, standing.parameters = self.ranks.world_size, count_parameters(self.model)
+        standing.precision = so_far(standing.precision, self.precision)
         if points:
             self.send(Note(f"Going on from the checkpoint of update {standing.update:,}."), *map(as_metrics, points))
         return Curve(standing, points, peak_flops=self._peak_flops())
 
     def _peak_flops(self) -> float:
         """FLOP/s that all workers together reach on large matrix products, measured now."""
-        own = matmul_flops(self.device, torch.bfloat16 if self.plan.precision == "bf16" else torch.float32)
+        own = matmul_flops(self.device, torch.bfloat16 if self.precision == "bf16" else torch.float32)
         total = torch.tensor(own, device=self.device)
         self.ranks.sum(total)
         return float(total)
@@ -265,7 +275,7 @@ class Worker:
         return found and bool(nodes)
 
     def _autocast(self) -> torch.autocast:
-        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.plan.precision == "bf16")
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16")
 
     @contextmanager
     def _memory_guard(self, number: int) -> Iterator[None]:

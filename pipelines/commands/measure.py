@@ -63,7 +63,11 @@ def page(found: Mapping[str, Any]) -> Iterator[str]:
     yield _line("versions", ", ".join(f"{name} {version}" for name, version in found["versions"].items()))
     yield _line("device", ", ".join(_figure(name, value) for name, value in found["device"].items()))
     products = found["matmul_tflops"]
-    yield _line("products", f"{products['fp32']:.3f} TFLOPS in fp32, {products['bf16']:.3f} in bf16")
+    yield _line(
+        "products",
+        f"{products['fp32']:.3f} TFLOPS in fp32, {products['bf16']:.3f} in bf16; "
+        f"the profile trains in {found['precision']}",
+    )
     yield _line(
         "memory", f"{found['memory_gb_per_second']:.1f} GB/s; {found['peak_memory_gb']:.2f} GB in use at the most"
     )

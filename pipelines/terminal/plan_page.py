@@ -12,11 +12,13 @@ from rich.text import Text
 from jobs.cluster.profiles import load_profile
 from jobs.durations import duration
 from jobs.stage import Estimate
+from jobs.train.stage import TRAIN
 from pipelines.execution.workspace import Workspace
 from pipelines.recipes.recipes import Recipe
 from pipelines.steps.estimate import total
 from pipelines.steps.fingerprint import LENGTH
 from pipelines.steps.plan import Plan, PlannedStep
+from transformer.cpu.bf16 import multiplies_bf16
 
 ROOMY, NARROW_DIGITS = 110, 8  # columns from which a fingerprint is shown whole, and how much of it else
 MANY = 24  # more steps than this are summed up by stage
@@ -45,6 +47,8 @@ def show(
         console.print(sentence, soft_wrap=True)
     if planned.to_do:
         console.print(estimate_sentence(total(costs.values()), args.on), soft_wrap=True)
+    if load_profile(args.on).train.precision == "auto" and any(each.step.stage is TRAIN for each in planned.to_do):
+        console.print(precision_sentence(), soft_wrap=True)
 
 
 def by_step(planned: Plan, costs: Costs, digits: int = LENGTH) -> Table:
@@ -116,3 +120,8 @@ def estimate_sentence(cost: Estimate, profile: str) -> str:
         f"{cost.kilowatt_hours:,.1f} kWh" if cost.kilowatt_hours >= 0.05 else "",
     ]
     return f"On {profile}, one after the other: {', '.join(filter(None, known))} (good to a factor of two)"
+
+
+def precision_sentence() -> str:
+    here = "does" if multiplies_bf16() else "does not"
+    return f"Training: in bf16 where the hardware of all workers multiplies it, else in fp32; this CPU {here}"

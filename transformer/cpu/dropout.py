@@ -38,9 +38,9 @@ class _Drop(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:
         ctx.save_for_backward(kept)
         ctx.scale = scale
-        return kept.to(x.dtype).mul_(scale).mul_(x)
+        return kept.to(x.dtype).mul_(x).mul_(scale)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         (kept,) = ctx.saved_tensors
-        return kept.to(grads[0].dtype).mul_(ctx.scale).mul_(grads[0]), None, None
+        return kept.to(grads[0].dtype).mul_(grads[0]).mul_(ctx.scale), None, None
