@@ -69,9 +69,9 @@ def test_the_page_says_all_of_it_and_mlflow_keeps_it(tmp_path: Path) -> None:
     }  # fmt: skip
     found: dict[str, Any] = {
         "workers": 8, "profile": "gpu8", "versions": {"torch": "2"}, "device": {"name": "A100", "memory_gb": 80.0},
-        "matmul_tflops": {"fp32": 19.0, "bf16": 200.0}, "memory_gb_per_second": 1500.0, "precision": "bf16", "peak_memory_gb": 9.0,
-        "sum": {}, "reading": {"mb_per_second": 300.0, "milliseconds_of_16_kb": 20.0}, "models": {"base": model},
-        "recipes": estimates(load_profile("gpu8"), {"base": model}), "mlflow_run": "0",
+        "matmul_tflops": {"fp32": 19.0, "bf16": 200.0}, "memory_gb_per_second": 1500.0, "peak_memory_gb": 9.0,
+        "precision": "bf16", "sum": {}, "reading": {"mb_per_second": 300.0, "milliseconds_of_16_kb": 20.0},
+        "models": {"base": model}, "recipes": estimates(load_profile("gpu8"), {"base": model}), "mlflow_run": "0",
     }  # fmt: skip
     assert "compiling failed: CompileError: no compiler" in "\n".join(page(found))
     for seconds in found["recipes"].values():
