@@ -98,6 +98,14 @@ def test_no_private_name_of_a_library_is_used(file: Path) -> None:
     assert not PRIVATE_OF_RAY.search(file.read_text())
 
 
+def test_nor_do_tests_and_benchmarks_reach_into_ray() -> None:
+    others = [
+        file for folder in ("tests", "benchmarks") for file in (ROOT / folder).rglob("*.py") if file != Path(__file__)
+    ]
+    assert others
+    assert [file for file in others if PRIVATE_OF_RAY.search(file.read_text())] == []
+
+
 @pytest.mark.parametrize(
     "code",
     [
