@@ -111,11 +111,14 @@ def test_a_holder_that_stood_still_is_never_one_of_two(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGSTOP in the middle of a step, for longer than the lock lives; then it goes on, while its heir is at work."""
-    monkeypatch.chdir(tmp_path)  # MLflow's database
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "child").mkdir()  # with MLflow's database of its own: who stands still may hold SQLite's lock
     tally = tmp_path / "tally"
     code = PAUSED.format(tests=str(Path(__file__).parent), workspace=bucket, tally=str(tally))
     command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+    with subprocess.Popen(
+        command, cwd=tmp_path / "child", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as child:
         try:
             wait_for(tally.exists, "the step to begin")
             child.send_signal(signal.SIGSTOP)
