@@ -33,7 +33,7 @@ def test_a_logged_model_translates_in_a_clean_process_and_is_found_by_its_score(
 ) -> None:
     from mlflow.tracking import MlflowClient  # noqa: PLC0415  the quick tests do not load MLflow
 
-    from pipelines.tracking.registry import Judged, log_model  # noqa: PLC0415
+    from pipelines.tracking.registry import Judged, keep_and_register, log_model, tracked_at  # noqa: PLC0415
 
     directory = random_directory(tmp_path / "model")
     (directory / "record.json").write_text("{}", encoding="utf-8")
@@ -66,12 +66,15 @@ def test_a_logged_model_translates_in_a_clean_process_and_is_found_by_its_score(
     assert same == address, "one that another run has just registered has one version"
     assert len(client.search_model_versions("name = 'table3-base'")) == 3
     runs = [client.create_run(experiment).info.run_id for _ in range(2)]
-    with ThreadPoolExecutor(2) as pool:  # two users who end at once, whose workspaces have no lock in common
-        fourth = replace(judged, fingerprint="d")
-        at_once = list(pool.map(lambda run_id: log_model(uri, run_id, directory, fourth), runs))
+    fourth = replace(judged, fingerprint="d")
+    with tracked_at(uri), ThreadPoolExecutor(2) as pool:  # two users who end at once, with no lock in common
+        at_once = list(pool.map(lambda run_id: keep_and_register(client, run_id, directory, fourth), runs))
     assert len(set(at_once)) == 1
     known = client.search_model_versions("name = 'table3-base'")
     assert sorted(each.tags["attn.fingerprint"] for each in known) == ["a", "b", "c", "d"]
+    with ThreadPoolExecutor(2) as pool:
+        assert set(pool.map(lambda run_id: log_model(uri, run_id, directory, fourth), runs)) == set(at_once)
+    assert "MLFLOW_TRACKING_URI" not in os.environ, "nor after two at once"
 
     for file in directory.iterdir():
         file.unlink()  # what MLflow keeps is whole

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -29,6 +30,7 @@ ARTIFACTS = {"config": CONFIG, "weights": WEIGHTS, "subwords": SUBWORDS}  # by t
 NEEDED = ("torch", "numpy", "sentencepiece", "safetensors")
 CHAMPION = "champion"
 ROOT = Path(__file__).resolve().parents[2]
+ADDRESS = threading.Lock()  # of MLflow, in this process
 
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
@@ -48,14 +50,16 @@ class Judged:
 def tracked_at(uri: str) -> Iterator[None]:
     """Let MLflow's functions that take no address write to `uri`, and give the process its own address back.
 
-    MLflow keeps the address in the environment, where the next run of a notebook would find another workspace's.
+    MLflow keeps the address in the environment, where the next run of a notebook would find another workspace's. There
+    is one for the whole process, so one thread at a time.
     """
-    before = os.environ.get("MLFLOW_TRACKING_URI")
-    mlflow.set_tracking_uri(uri)
-    try:
-        yield
-    finally:
-        mlflow.set_tracking_uri(before)  # type: ignore[arg-type]  # None for none, as MLflow itself does
+    with ADDRESS:
+        before = os.environ.get("MLFLOW_TRACKING_URI")
+        mlflow.set_tracking_uri(uri)
+        try:
+            yield
+        finally:
+            mlflow.set_tracking_uri(before)  # type: ignore[arg-type]  # None for none, as MLflow itself does
 
 
 def log_model(tracking_uri: str, run_id: str, model_directory: Path, judged: Judged) -> str:
