@@ -266,7 +266,7 @@ def test_too_little_memory_is_said_with_what_to_lower(bench: Bench, tmp_path: Pa
     if Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "1":
         pytest.skip("this machine hands out memory that it does not have")
     shards = small_shards(tmp_path / "shards", micro_batches=2, pairs=20_000)
-    wide = ModelConfig(layers=1, d_model=2, d_ff=2**20, num_heads=1)
+    wide = ModelConfig(layers=1, d_model=2, d_ff=1_000_000, num_heads=1)
     config = TrainConfig(model=wide, training=replace(CONFIG.training, tokens_per_update=80_000))
     with pytest.raises(
         UserError,
