@@ -255,6 +255,6 @@ def test_rays_own_lines_are_left_out_wherever_they_stand() -> None:
 
 
 def test_the_heads_python_is_read_from_its_raylet() -> None:
-    command = ["/x/raylet", "--head", "--python_worker_command=/opt/venv/bin/python /x/setup_worker.py --a=b"]
-    assert interpreter_of(command) == "/opt/venv/bin/python"
+    command = ["/x/raylet", "--head", "--python_worker_command=/y/venv/bin/python /x/setup_worker.py --a=b"]
+    assert interpreter_of(command) == "/y/venv/bin/python"
     assert interpreter_of([]) == "python"
